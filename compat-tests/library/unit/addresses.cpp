@@ -91,47 +91,4 @@ TEST(Addresses, HostsAreAnIPv4AddressAndTwoBytesOfZero)
 	EXPECT_FALSE(address_host(address.get(), &out)) << "nobody's address";
 }
 
-TEST(Addresses, OfIPv6HaveNoFormOfSixBytes)
-{
-	uint8_t bytes[SHORT_HOST_LEN] = {1, 2, 3};
-	in6_addr host = in6addr_loopback;
-
-	EXPECT_FALSE(host_write(bytes, &host));
-	EXPECT_EQ(bytes[0], 1);
-}
-
-TEST(Addresses, OfTheSystemAreIPv4AndIPv6)
-{
-	sockaddr_storage socket;
-	in6_addr ipv4 = host_from_ipv4({inet_addr("10.9.8.7")}), ipv6 = ipv4, back;
-
-	ipv6.s6_addr[0] = 0xfd;
-	EXPECT_EQ(host_to_socket(&ipv4, 7, &socket), sizeof(sockaddr_in));
-	const auto *sin = reinterpret_cast<sockaddr_in *>(&socket);
-	EXPECT_EQ(sin->sin_family, AF_INET);
-	EXPECT_EQ(ntohs(sin->sin_port), 7);
-	EXPECT_EQ(sin->sin_addr.s_addr, inet_addr("10.9.8.7"));
-	back = host_from_socket(reinterpret_cast<sockaddr *>(&socket));
-	EXPECT_TRUE(host_equal(&back, &ipv4));
-
-	EXPECT_EQ(host_to_socket(&ipv6, 8, &socket), sizeof(sockaddr_in6));
-	const auto *sin6 = reinterpret_cast<sockaddr_in6 *>(&socket);
-	EXPECT_EQ(sin6->sin6_family, AF_INET6);
-	EXPECT_EQ(ntohs(sin6->sin6_port), 8);
-	back = host_from_socket(reinterpret_cast<sockaddr *>(&socket));
-	EXPECT_TRUE(host_equal(&back, &ipv6));
-}
-
-TEST(Addresses, OfLoopbackAreOfEitherFamily)
-{
-	in6_addr one = host_from_ipv4({inet_addr("127.0.1.1")}), six = in6addr_loopback;
-	in6_addr other = host_from_ipv4({inet_addr("128.0.0.1")}), like_it = {};
-
-	like_it.s6_addr[12] = 127; // ::127.0.0.0 is not IPv4
-	EXPECT_TRUE(host_is_loopback(&one));
-	EXPECT_TRUE(host_is_loopback(&six));
-	EXPECT_FALSE(host_is_loopback(&other));
-	EXPECT_FALSE(host_is_loopback(&like_it));
-}
-
 } // namespace

@@ -26,101 +26,98 @@ extern "C" unsigned long getauxval(unsigned long type) noexcept
 namespace
 {
 
-struct Settings {
-	unsigned log = 1, grace = 5000, spin = 20;
-	std::string map = "", hosts = "/etc/vip_hosts", trace = "";
-	unsigned progress = 0, trace_mib = 256;
-};
+using Settings = std::map<std::string, std::string>;
 
-std::string show(const Settings &s)
+const Settings DEFAULTS = {{"VIPL_LOG", "1"},	  {"VIPL_GRACE_MSEC", "5000"},	     {"VIPL_SPIN_USEC", "20"},
+			   {"VIPL_NIC_MAP", ""},  {"VIPL_HOSTS", "/etc/vip_hosts"}, {"VIPL_TRACE", ""},
+			   {"VIPL_PROGRESS", "0"}, {"VIPL_TRACE_MIB", "256"}};
+
+// The defaults, and instead of some of them these values, in the order of their names.
+std::string show(const Settings &changed)
 {
-	return std::to_string(s.log) + " " + std::to_string(s.grace) + " " +
-	       std::to_string(s.spin) + " [" + s.map + "] [" + s.hosts + "] [" + s.trace + "] " +
-	       std::to_string(s.progress) + " " + std::to_string(s.trace_mib);
+	Settings all = changed;
+	std::string shown;
+
+	all.insert(DEFAULTS.begin(), DEFAULTS.end());
+	for (const auto &[name, value] : all)
+		shown += name + "=" + value + "\n";
+	return shown;
 }
 
-Child with(const std::map<std::string, std::string> &environment)
+Child with(const Settings &environment)
 {
 	return in_child(environment, [] {
 		const struct config *now = config();
-		printf("%s", show({now->log_level, now->grace_msec, now->spin_usec, now->nic_map,
-				   now->hosts, now->trace, now->progress, now->trace_mib})
+		printf("%s", show({{"VIPL_LOG", std::to_string(now->log_level)},
+				   {"VIPL_GRACE_MSEC", std::to_string(now->grace_msec)},
+				   {"VIPL_SPIN_USEC", std::to_string(now->spin_usec)},
+				   {"VIPL_NIC_MAP", now->nic_map},
+				   {"VIPL_HOSTS", now->hosts},
+				   {"VIPL_TRACE", now->trace},
+				   {"VIPL_PROGRESS", std::to_string(now->progress)},
+				   {"VIPL_TRACE_MIB", std::to_string(now->trace_mib)}})
 				     .c_str());
 	});
 }
 
-void expect(const std::map<std::string, std::string> &environment, const Settings &settings)
+void expect(const Settings &environment, const Settings &changed)
 {
 	Child child = with(environment);
 
-	EXPECT_EQ(child.out, show(settings));
+	EXPECT_EQ(child.out, show(changed));
 	EXPECT_EQ(child.err, "");
 }
 
-// Checks that the value is ignored, with a warning that names the variable.
-void expect_warning(const std::string &name, const std::string &value)
+// Each of these is ignored, with a warning that names the variable.
+void expect_warnings(const std::string &name, const std::vector<std::string> &values)
 {
-	Child child = with({{name, value}});
+	for (const std::string &value : values) {
+		Child child = with({{name, value}});
 
-	EXPECT_EQ(child.out, show({})) << name << "=" << value;
-	EXPECT_NE(child.err.find("vipl: warning: "), std::string::npos) << name << "=" << value;
-	EXPECT_NE(child.err.find(name), std::string::npos) << child.err;
-}
-
-TEST(Configuration, WithoutSettingsTheDefaultsHold)
-{
-	expect({}, {});
-}
-
-TEST(Configuration, EachSettingIsTaken)
-{
-	expect({{"VIPL_LOG", "error"}}, {0});
-	expect({{"VIPL_LOG", "warning"}}, {1});
-	expect({{"VIPL_LOG", "info"}}, {2});
-	expect({{"VIPL_LOG", "debug"}}, {3});
-	expect({{"VIPL_GRACE_MSEC", "0"}}, {1, 0});
-	expect({{"VIPL_GRACE_MSEC", "3600000"}}, {1, 3600000});
-	expect({{"VIPL_SPIN_USEC", "0"}}, {1, 5000, 0});
-	expect({{"VIPL_SPIN_USEC", "1000000"}}, {1, 5000, 1000000});
-	expect({{"VIPL_NIC_MAP", "a=b,c=d"}}, {1, 5000, 20, "a=b,c=d"});
-	expect({{"VIPL_HOSTS", "/some/where"}}, {1, 5000, 20, "", "/some/where"});
-	expect({{"VIPL_PROGRESS", "on"}}, {1, 5000, 20, "", "/etc/vip_hosts", "", 1});
-	expect({{"VIPL_PROGRESS", "off"}}, {});
-	expect({{"VIPL_TRACE", "/some/where.%p"}},
-	       {1, 5000, 20, "", "/etc/vip_hosts", "/some/where.%p"});
-	expect({{"VIPL_TRACE_MIB", "0"}}, {1, 5000, 20, "", "/etc/vip_hosts", "", 0, 0});
-	expect({{"VIPL_LOG", "info"},
-		{"VIPL_GRACE_MSEC", "1"},
-		{"VIPL_SPIN_USEC", "2"},
-		{"VIPL_NIC_MAP", "x=y"},
-		{"VIPL_HOSTS", "h"}},
-	       {2, 1, 2, "x=y", "h"});
-}
-
-TEST(Configuration, JunkNumbersAreWarnedAboutAndIgnored)
-{
-	for (const char *junk : {"", " ", "x", "-1", "+1", " 1", "1 ", "1x", "0x10", "1.5",
-				 "99999999999999999999999", "4294967296"}) {
-		expect_warning("VIPL_GRACE_MSEC", junk);
-		expect_warning("VIPL_SPIN_USEC", junk);
+		EXPECT_EQ(child.out, show({})) << name << "=" << value;
+		EXPECT_NE(child.err.find("vipl: warning: "), std::string::npos) << name << "=" << value;
+		EXPECT_NE(child.err.find(name), std::string::npos) << child.err;
 	}
-	expect_warning("VIPL_GRACE_MSEC", "3600001");
-	expect_warning("VIPL_SPIN_USEC", "1000001");
-	expect_warning("VIPL_TRACE_MIB", "1048577");
 }
 
-TEST(Configuration, JunkWordsAreWarnedAboutAndIgnored)
+TEST(Configuration, SettingsAreTakenAndOfOthersTheDefaults)
 {
-	for (const char *junk : {"", " ", "loud", "ERROR", "err", "errors", "error warning", "1"})
-		expect_warning("VIPL_LOG", junk);
+	const Settings some = {{"VIPL_GRACE_MSEC", "1"}, {"VIPL_SPIN_USEC", "2"}, {"VIPL_NIC_MAP", "x=y"}, {"VIPL_HOSTS", "h"}};
+	const std::string longest(255, 'x');
+
+	expect({}, {});
+	expect(some, some);
+	for (const auto &[name, value] : {std::pair("VIPL_GRACE_MSEC", std::string("0")), {"VIPL_GRACE_MSEC", "3600000"},
+					  {"VIPL_SPIN_USEC", "0"}, {"VIPL_SPIN_USEC", "1000000"}, {"VIPL_NIC_MAP", "a=b,c=d"},
+					  {"VIPL_HOSTS", longest}, {"VIPL_NIC_MAP", longest}, {"VIPL_TRACE", "/some/where.%p"},
+					  {"VIPL_TRACE_MIB", "0"}})
+		expect({{name, value}}, {{name, value}});
+	for (const auto &[level, number] : {std::pair("error", "0"), {"warning", "1"}, {"info", "2"}, {"debug", "3"}})
+		expect({{"VIPL_LOG", level}}, {{"VIPL_LOG", number}});
+	expect({{"VIPL_PROGRESS", "on"}}, {{"VIPL_PROGRESS", "1"}});
+	expect({{"VIPL_PROGRESS", "off"}}, {});
+	expect({{"VIPLX", "1"}, {"XVIPL_LOG", "x"}, {"VIPL_TEST_NIC", "anything"}}, {}); // others', and our test programs'
+}
+
+TEST(Configuration, WhatIsOfNoUseIsWarnedAboutAndIgnored)
+{
+	for (const char *number : {"VIPL_GRACE_MSEC", "VIPL_SPIN_USEC"})
+		expect_warnings(number, {"", " ", "x", "-1", "+1", " 1", "1 ", "1x", "0x10", "1.5", "99999999999999999999999",
+					 "4294967296", "3600001"});
+	expect_warnings("VIPL_SPIN_USEC", {"1000001"});
+	expect_warnings("VIPL_TRACE_MIB", {"1048577"});
+	expect_warnings("VIPL_LOG", {"", " ", "loud", "ERROR", "err", "errors", "error warning", "1"});
+	for (const char *text : {"VIPL_HOSTS", "VIPL_TRACE", "VIPL_NIC_MAP"})
+		expect_warnings(text, {std::string(256, 'x')});
+	for (const char *unknown : {"VIPL_", "VIPL_LOGS", "VIPL_GRACE", "VIPL_NO_SUCH_SETTING"})
+		expect_warnings(unknown, {"", "1"});
 }
 
 TEST(Configuration, HostAddressesHaveSixBytesOrSixteen)
 {
-	auto length = [](const std::map<std::string, std::string> &environment) {
+	auto length = [](const Settings &environment) {
 		return in_child(environment, [] {
-			printf("%d %d%d", host_length(), host_length_is_known(6),
-			       host_length_is_known(16));
+			printf("%d %d%d", host_length(), host_length_is_known(6), host_length_is_known(16));
 		});
 	};
 	EXPECT_EQ(length({}).out, "6 10");
@@ -133,43 +130,14 @@ TEST(Configuration, HostAddressesHaveSixBytesOrSixteen)
 	}
 }
 
-TEST(Configuration, TextThatIsTooLongIsWarnedAboutAndIgnored)
-{
-	std::string fits(255, 'x'), too_long(256, 'x');
-
-	expect({{"VIPL_HOSTS", fits}}, {1, 5000, 20, "", fits});
-	expect({{"VIPL_NIC_MAP", fits}}, {1, 5000, 20, fits});
-	expect_warning("VIPL_HOSTS", too_long);
-	expect_warning("VIPL_TRACE", too_long);
-	expect_warning("VIPL_NIC_MAP", too_long);
-}
-
-TEST(Configuration, UnknownVariablesAreWarnedAbout)
-{
-	expect_warning("VIPL_", "1");
-	expect_warning("VIPL_LOGS", "info");
-	expect_warning("VIPL_GRACE", "1");
-	expect_warning("VIPL_NO_SUCH_SETTING", "");
-	expect({{"VIPLX", "1"}, {"XVIPL_LOG", "x"}}, {});
-}
-
 TEST(Configuration, ProgramsWithOthersPrivilegesHaveTheDefaults)
 {
-	const std::map<std::string, std::string> all = {{"VIPL_LOG", "debug"},	    {"VIPL_GRACE_MSEC", "1"},
-							{"VIPL_SPIN_USEC", "2"},    {"VIPL_NIC_MAP", "x=y"},
-							{"VIPL_HOSTS", "/etc/shadow"}, {"VIPL_TRACE", "/tmp/trace"},
-							{"VIPL_NO_SUCH", ""}};
-
 	is_set_user_id = true;
-	Child child = with(all);
+	Child child = with({{"VIPL_LOG", "debug"}, {"VIPL_GRACE_MSEC", "1"}, {"VIPL_SPIN_USEC", "2"}, {"VIPL_NIC_MAP", "x=y"},
+			    {"VIPL_HOSTS", "/etc/shadow"}, {"VIPL_TRACE", "/tmp/trace"}, {"VIPL_NO_SUCH", ""}});
 	is_set_user_id = false;
 	EXPECT_EQ(child.out, show({}));
 	EXPECT_EQ(child.err, "vipl: warning: all VIPL_ settings are ignored: this program has more privileges than its caller\n");
-}
-
-TEST(Configuration, VariablesOfOurTestProgramsAreNoneOfTheLibrarys)
-{
-	expect({{"VIPL_TEST_NIC", "anything"}}, {});
 }
 
 } // namespace

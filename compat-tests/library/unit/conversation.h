@@ -6,8 +6,7 @@
 #include "support.h"
 
 #include <algorithm>
-#include <atomic>
-#include <dirent.h>
+#include <filesystem>
 #include <thread>
 
 class Conversation : public Each<NicTest, const Device *>
@@ -35,13 +34,15 @@ class Conversation : public Each<NicTest, const Device *>
 	{
 		return Spoken(device(), code, name);
 	}
-	// Connects and asks until the server has time.
-	Line ask()
+	using Deed = std::function<void(Line &)>;
+
+	// Connects and asks, as `request` does, until the server has time.
+	Line ask(const Deed &request)
 	{
 		Line line = call();
 
 		eventually([&] {
-			line.say(spoken(MESSAGE_REQUEST));
+			request(line);
 			int code = line.next();
 			// END: the grace time of an earlier wait is over.
 			EXPECT_TRUE(code == MESSAGE_ACCEPT || code == MESSAGE_BUSY || code == MESSAGE_NO_MATCH ||
@@ -54,77 +55,44 @@ class Conversation : public Each<NicTest, const Device *>
 		});
 		return line;
 	}
+	Line ask()
+	{
+		return ask([this](Line &line) { line.say(spoken(MESSAGE_REQUEST)); });
+	}
+	// What an end may do that has nothing more to say, or says what is out of place.
+	std::vector<Deed> ends(std::initializer_list<message_code> codes) const
+	{
+		std::vector<Deed> all = {[](Line &line) { line.hang_up(); }, [](Line &line) { line.reset(); },
+					 [](Line &line) { line.say_bytes("nonsense", 8); }};
+
+		for (message_code code : codes)
+			all.push_back([=](Line &line) { line.say(spoken(code)); });
+		return all;
+	}
+	// The connection has ended. All is flushed, and it is told once, as the ends before.
+	void expect_lost(VIP_DESCRIPTOR *receive, int count)
+	{
+		expect_state(a, VIP_STATE_ERROR);
+		expect_received(a, receive, VIP_STATUS_DESC_FLUSHED_ERROR);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a, count));
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), count);
+	}
 	VIP_RETURN wait_for(VIP_CONN_HANDLE *conn, VIP_ULONG ms = PATIENCE)
 	{
 		return wait(name, ms, conn);
 	}
-	// Waits for a request, and accepts it.
-	std::future<VIP_RETURN> serve_one()
+	std::future<VIP_RETURN> accept_at(const Vi &vi)
 	{
-		return std::async(std::launch::async, [this] {
-			VIP_CONN_HANDLE conn;
-			VIP_RETURN rc = wait_for(&conn);
-			return rc == VIP_SUCCESS ? VipConnectAccept(conn, a) : rc;
-		});
+		return std::async(std::launch::async, [=] { return accept_one(nic, name, vi); });
 	}
 	std::future<VIP_RETURN> request_here(VIP_ULONG ms = PATIENCE)
 	{
 		return std::async(std::launch::async, [=] { return request(a, name, ms); });
 	}
-	static size_t descriptors()
+	static long descriptors()
 	{
-		size_t count = 0;
-		DIR *directory = opendir("/proc/self/fd");
-
-		while (readdir(directory))
-			count++;
-		closedir(directory);
-		return count;
+		return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 	}
 	std::string name;
-};
-
-// A program that accepts all who ask, one after the other, and disconnects.
-class Server
-{
-      public:
-	Server(VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi, std::string name)
-	    : nic_(nic), vi_(vi), name_(std::move(name)), thread_([this] { run(); })
-	{
-	}
-	~Server()
-	{
-		stops_ = true;
-		thread_.join();
-	}
-	std::atomic<int> accepted{0}, refused{0};
-
-      private:
-	void run()
-	{
-		Address local("10.9.9.1", name_), remote;
-		VIP_VI_ATTRIBUTES attributes;
-		VIP_CONN_HANDLE conn;
-
-		while (!stops_) {
-			VIP_RETURN rc = VipConnectWait(nic_, local.get(), 20, remote.get(), &attributes, &conn);
-			if (rc == VIP_TIMEOUT)
-				continue;
-			ASSERT_EQ(rc, VIP_SUCCESS);
-			rc = VipConnectAccept(conn, vi_);
-			if (rc == VIP_SUCCESS)
-				accepted++;
-			else
-				refused++;
-			if (rc == VIP_INVALID_MTU || rc == VIP_INVALID_RELIABILITY_LEVEL) {
-				EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-			}
-			EXPECT_EQ(VipDisconnect(vi_), VIP_SUCCESS);
-		}
-	}
-	VIP_NIC_HANDLE nic_;
-	VIP_VI_HANDLE vi_;
-	std::string name_;
-	std::atomic<bool> stops_{false};
-	std::thread thread_;
 };

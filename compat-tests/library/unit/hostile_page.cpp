@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The page of a CQ, which all peers of its queues can write. Their writes change the order of completions at most, and
-// nothing is lost.
+// Memory that peers share. All peers of a CQ's queues can write its page: their writes change the order of completions at
+// most, and nothing is lost.
 //
 // The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
 #include "line.h"
 #include "long_sleeps.h"
+#include "shim.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <sys/stat.h>
 
 namespace
 {
@@ -38,10 +40,10 @@ class HostilePage : public NicTest
 		connect_hostile(a, of_a, "a");
 		connect_hostile(b, of_b, "b");
 	}
-	void connect_hostile(Vi &vi, Peer &peer, const std::string &name)
+	void connect_hostile(Vi &vi, Peer &peer, const std::string &name, size_t receives = kReceives)
 	{
 		vi = make_vi(nullptr, cq);
-		for (size_t i = 0; i < kReceives; i++)
+		for (size_t i = 0; i < receives; i++)
 			posted_receive(vi, posted++, {{memory.data(), 16}});
 		auto accepted = accept_hostile(vi, peer, name);
 		EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
@@ -52,12 +54,7 @@ class HostilePage : public NicTest
 	{
 		// On the loopback device all processes of this host meet, those of other tests as well.
 		const std::string door = name + std::to_string(getpid());
-		auto accepted = std::async(std::launch::async, [=] {
-			VIP_CONN_HANDLE conn = nullptr;
-
-			EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-			return VipConnectAccept(conn, vi);
-		});
+		auto accepted = std::async(std::launch::async, [=] { return accept_one(nic, door, vi); });
 		Spoken request(VIA_LO, MESSAGE_REQUEST, door);
 
 		request.bytes.flags = static_cast<uint8_t>(vi_kind.ReliabilityLevel);
@@ -83,8 +80,16 @@ class HostilePage : public NicTest
 	}
 	static void send(const Peer &peer, uint32_t stamp)
 	{
-		hostile_peer_publish(peer.get(), stamp);
+		hostile_peer_publish(peer.get(), stamp, false);
 		hostile_peer_announce(peer.get());
+	}
+	VIP_VI_HANDLE entry()
+	{
+		VIP_VI_HANDLE vi = nullptr;
+		VIP_BOOLEAN is_receive;
+
+		EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+		return vi;
 	}
 	// Takes `count` completions of the CQ, which must be messages, and returns their VIs.
 	Vis told(size_t count)
@@ -92,30 +97,12 @@ class HostilePage : public NicTest
 		Vis vis;
 
 		for (size_t i = 0; i < count; i++) {
-			VIP_VI_HANDLE vi = nullptr;
-			VIP_BOOLEAN is_receive;
 			VIP_DESCRIPTOR *done = nullptr;
 
-			EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
-			EXPECT_EQ(VipRecvDone(vi, &done), VIP_SUCCESS);
-			vis.push_back(vi);
+			vis.push_back(entry());
+			EXPECT_EQ(VipRecvDone(vis.back(), &done), VIP_SUCCESS);
 		}
 		return vis;
-	}
-
-	// A message whose stamp is so far from the counter is reported after an earlier message.
-	void expect_late(uint32_t distance)
-	{
-		for (bool lies_a : {false, true}) {
-			const Peer &honest = lies_a ? of_b : of_a, &liar = lies_a ? of_a : of_b;
-
-			send(honest);
-			send(honest);
-			send(liar, hostile_peer_counter(liar.get()) + distance);
-			Vis vis = told(3);
-			EXPECT_EQ(vis.front(), (lies_a ? b : a).handle) << distance;
-			EXPECT_EQ(std::count(vis.begin(), vis.end(), (lies_a ? a : b).handle), 1) << distance;
-		}
 	}
 
 	static constexpr size_t kReceives = 32;
@@ -126,16 +113,19 @@ class HostilePage : public NicTest
 
 // ---- stamps ----
 
-TEST_F(HostilePage, AStampOfLongAgoCountsAsTheLatest)
+TEST_F(HostilePage, AStampOfLongAgoOrThatNobodyHasTakenIsToldAfterWhatWasThere)
 {
-	expect_late(0U - kFar);
-	expect_late(kFar + 1);
-}
+	for (uint32_t distance : {1U, 1000U, kFar - 1, kFar + 1, 0U - kFar})
+		for (bool lies_a : {false, true}) {
+			const Peer &honest = lies_a ? of_b : of_a, &liar = lies_a ? of_a : of_b;
 
-TEST_F(HostilePage, AStampThatNobodyHasTakenIsToldAfterWhatWasThere)
-{
-	for (uint32_t ahead : {1U, 1000U, kFar - 1})
-		expect_late(ahead);
+			send(honest);
+			send(honest);
+			send(liar, hostile_peer_counter(liar.get()) + distance);
+			Vis vis = told(3);
+			EXPECT_EQ(vis.front(), (lies_a ? b : a).handle) << distance;
+			EXPECT_EQ(std::count(vis.begin(), vis.end(), (lies_a ? a : b).handle), 1) << distance;
+		}
 }
 
 // ---- the counter ----
@@ -161,17 +151,17 @@ TEST_F(HostilePage, ACounterThatWasWrittenToIsPutBack)
 TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFound)
 {
 	for (int i = 0; i < 3; i++) {
-		hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()));
+		hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()), false);
 		EXPECT_EQ(told(1), Vis{a});
 	}
 	send(of_a);
-	hostile_peer_clear_bits(of_b.get());
+	hostile_peer_set_bits(of_b.get(), 0);
 	EXPECT_EQ(told(1), Vis{a});
 }
 
 TEST_F(HostilePage, BitsOfQueuesThatDoNotExistAreNobodys)
 {
-	hostile_peer_set_all_bits(of_b.get());
+	hostile_peer_set_bits(of_b.get(), UINT32_MAX);
 	send(of_a);
 	EXPECT_EQ(told(1), Vis{a});
 }
@@ -180,14 +170,11 @@ TEST_F(HostilePage, BitsOfQueuesThatDoNotExistAreNobodys)
 TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 {
 	send(of_a);
-	hostile_peer_clear_bits(of_b.get());
+	hostile_peer_set_bits(of_b.get(), 0);
 	end(of_a);
 	EXPECT_EQ(told(1), Vis{a});
 	for (size_t i = 1; i < kReceives; i++) {
-		VIP_VI_HANDLE vi = nullptr;
-		VIP_BOOLEAN is_receive;
-
-		ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+		ASSERT_EQ(entry(), a.handle);
 		expect_received(a, at(i), VIP_STATUS_DESC_FLUSHED_ERROR);
 	}
 }
@@ -195,7 +182,7 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 // The program has made no call that asks for a completion.
 TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsks)
 {
-	hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()));
+	hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()), false);
 	EXPECT_TRUE(eventually([&] {
 		return __atomic_load_n(&at(0)->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
 	}));
@@ -203,36 +190,22 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsk
 
 // ---- waking ----
 
-// The agent finds the message.
+// The agent finds the message, or the end of a peer that wakes nobody, as one that is killed after its message.
 TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoes)
 {
-	LongSleeps last;
-	auto taken = std::async(std::launch::async, [&] { return told(1); });
+	for (bool ends : {false, true}) {
+		LongSleeps last;
+		auto woken = std::async(std::launch::async, [&] { return entry(); });
 
-	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
-	hostile_peer_clear_waits(of_b.get());
-	send(of_a);
-	EXPECT_EQ(taken.get(), Vis{a});
-	EXPECT_EQ(sleeps_in_vain(), 0u);
-}
-
-// It wakes nobody, as one that is killed after its message.
-TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoesAndEnds)
-{
-	LongSleeps last;
-	auto taken = std::async(std::launch::async, [&] {
-		VIP_VI_HANDLE vi = nullptr;
-		VIP_BOOLEAN is_receive;
-
-		EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
-		return vi;
-	});
-
-	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
-	hostile_peer_clear_waits(of_b.get());
-	end(of_b);
-	EXPECT_EQ(taken.get(), b.handle);
-	EXPECT_EQ(sleeps_in_vain(), 0u);
+		ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
+		hostile_peer_clear_waits(of_b.get());
+		if (ends)
+			end(of_b);
+		else
+			send(of_a);
+		EXPECT_EQ(woken.get(), ends ? b.handle : a.handle);
+		EXPECT_EQ(sleeps_in_vain(), 0u);
+	}
 }
 
 // ---- before the connection is known ----
@@ -270,12 +243,10 @@ TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 	constexpr size_t kMore = 200;
 
 	vi_kind.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION;
-	Vi vi = make_vi(nullptr, cq);
+	Vi vi;
 	Peer peer;
-	auto accepted = accept_hostile(vi, peer, "reception");
+	connect_hostile(vi, peer, "reception", 0);
 	ASSERT_TRUE(peer.memory);
-	EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
-	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
 
 	for (int round = 0; round < 100; round++) {
 		for (size_t i = 0; i <= kMore; i++)
@@ -292,14 +263,63 @@ TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 			return hostile_peer_consumed(peer.get());
 		});
 		ASSERT_TRUE(eventually([&] { return watches.load(); }));
-		hostile_peer_publish_in_ring(peer.get(), hostile_peer_stamp(peer.get()));
+		hostile_peer_publish(peer.get(), hostile_peer_stamp(peer.get()), true);
 		const uint32_t first = hostile_peer_published(peer.get());
 		for (size_t i = 0; i < kMore; i++)
-			hostile_peer_publish(peer.get(), hostile_peer_stamp(peer.get()));
+			hostile_peer_publish(peer.get(), hostile_peer_stamp(peer.get()), false);
 		hostile_peer_announce(peer.get());
 		EXPECT_EQ(told(kMore + 1), Vis(kMore + 1, vi));
 		EXPECT_GE(watched.get(), first);
 	}
 }
+
+// ---- memory that is not there ----
+
+// All memory that a connection needs is allocated when the connection is made. Where memory is short, an access to a page
+// that is not allocated would be a signal.
+constexpr off_t kBlock = 512; // the unit of st_blocks
+
+bool all_is_allocated(int fd)
+{
+	struct stat status{};
+	return !fstat(fd, &status) && status.st_size > 0 && status.st_blocks * kBlock >= status.st_size;
+}
+
+class SharedMemory : public testing::TestWithParam<shared_kind>
+{
+};
+
+TEST_P(SharedMemory, IsAllocatedByTheEndThatMakesIt)
+{
+	int fd = shim_shared_create(GetParam());
+	ASSERT_GE(fd, 0);
+	EXPECT_TRUE(all_is_allocated(fd));
+	::close(fd);
+}
+
+TEST_P(SharedMemory, IsRefusedIfItsMakerHasNotAllocatedIt)
+{
+	int fd = shim_shared_sparse(GetParam(), 0);
+	ASSERT_GE(fd, 0);
+	ASSERT_FALSE(all_is_allocated(fd));
+	EXPECT_FALSE(shim_shared_map(GetParam(), fd));
+	::close(fd);
+}
+
+// To allocate it would wait for who has the file's lock. To close it last takes time, if there is more of it.
+TEST_P(SharedMemory, IsTakenOnlyIfThereIsNoMoreOfItThanItsSize)
+{
+	int fd = shim_shared_sparse(GetParam(), 1), vast = shim_shared_sparse(GetParam(), 0x8000000);
+	ASSERT_GE(fd, 0);
+	ASSERT_GE(vast, 0);
+	ASSERT_TRUE(all_is_allocated(fd));
+	EXPECT_TRUE(shim_shared_may_be(fd));
+	EXPECT_TRUE(shim_shared_map(GetParam(), fd));
+	EXPECT_FALSE(shim_shared_may_be(vast));
+	::close(fd);
+	::close(vast);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, SharedMemory, testing::Values(SHARED_LINK, SHARED_REGIONS, SHARED_CQ_PAGE));
 
 } // namespace

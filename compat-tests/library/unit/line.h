@@ -113,15 +113,6 @@ inline bool is_listened_for(const std::string &name, unsigned number = 0)
 
 // ---- what they say ----
 
-inline discriminator discriminator_of(const std::string &name)
-{
-	discriminator d{};
-
-	d.length = static_cast<uint8_t>(name.size());
-	memcpy(d.bytes, name.data(), name.size());
-	return d;
-}
-
 // What an RDMA end describes, with what tests change.
 struct Described {
 	uint32_t qp = 999, psn = 77, flush_rkey = 0;
@@ -146,33 +137,34 @@ struct Described {
 	}
 };
 
-// The message that this library would send. Its parts may be changed before it is written.
-struct Words {
-	std::string wanted, own;
-	VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY;
-	uint32_t max_transfer = 65536;
+inline bool has_all_fields(message_code code)
+{
+	return code == MESSAGE_REQUEST || code == MESSAGE_PEER_REQUEST || code == MESSAGE_ACCEPT;
+}
 
-	message write(uint8_t version, message_code code, const description &described) const
-	{
-		const bool has_all = code == MESSAGE_REQUEST || code == MESSAGE_PEER_REQUEST || code == MESSAGE_ACCEPT;
-		const discriminator want = discriminator_of(wanted);
-		connect_info info{};
-		message m;
+// The message that this library would send.
+inline message words(uint8_t version, message_code code, const std::string &wanted, const std::string &own,
+		     const description &described, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY,
+		     uint32_t max_transfer = 65536)
+{
+	const bool has_all = has_all_fields(code);
+	discriminator want;
+	connect_info info{};
+	message m;
 
-		info.discriminator = discriminator_of(own);
-		info.reliability = static_cast<uint8_t>(level);
-		info.max_transfer = max_transfer;
-		message_write(&m, version, code, has_all ? &info : nullptr, has_all ? &want : nullptr,
-			      has_all ? &described : nullptr);
-		return m;
-	}
-};
+	EXPECT_TRUE(address_discriminator(Address("0.0.0.0", wanted).get(), &want));
+	EXPECT_TRUE(address_discriminator(Address("0.0.0.0", own).get(), &info.discriminator));
+	info.reliability = static_cast<uint8_t>(level);
+	info.max_transfer = max_transfer;
+	message_write(&m, version, code, has_all ? &info : nullptr, has_all ? &want : nullptr, has_all ? &described : nullptr);
+	return m;
+}
 
 inline message good_message(message_code code, const std::string &wanted = "", const std::string &own = "",
 			    VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY, uint32_t max_transfer = 65536,
 			    const Described &described = {})
 {
-	return Words{wanted, own, level, max_transfer}.write(RDMA.version, code, described.bytes());
+	return words(RDMA.version, code, wanted, own, described.bytes(), level, max_transfer);
 }
 
 // A good message on either device, and what comes with it. The descriptors live as long as this.
@@ -184,11 +176,11 @@ struct Spoken {
 	{
 		description described = Described().bytes();
 
-		if (device.is_local && (code == MESSAGE_REQUEST || code == MESSAGE_PEER_REQUEST || code == MESSAGE_ACCEPT)) {
+		if (device.is_local && has_all_fields(code)) {
 			EXPECT_TRUE(local_describe(&described, code == MESSAGE_ACCEPT));
 		}
 		fds.assign(described.fds, described.fds + described.fd_count);
-		bytes = Words{wanted, own}.write(device.version, code, described);
+		bytes = words(device.version, code, wanted, own, described);
 	}
 	Spoken(const Spoken &) = delete;
 	Spoken &operator=(const Spoken &) = delete;
@@ -363,6 +355,17 @@ class Gate
 	const Device *device_;
 	int fd_;
 };
+
+// Waits for a request, and accepts it.
+inline VIP_RETURN accept_one(VIP_NIC_HANDLE nic, const std::string &name, VIP_VI_HANDLE vi)
+{
+	Address local("0.0.0.0", name), remote;
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE conn;
+	const VIP_RETURN rc = VipConnectWait(nic, local.get(), PATIENCE, remote.get(), &attributes, &conn);
+
+	return rc == VIP_SUCCESS ? VipConnectAccept(conn, vi) : rc;
+}
 
 // What the other end does, and what the call of this library returns then.
 struct Act : Named {

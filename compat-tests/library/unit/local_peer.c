@@ -61,25 +61,15 @@ void hostile_peer_close(struct hostile_peer *peer)
 	free(peer);
 }
 
-static void publish(struct hostile_peer *peer, enum message_kind kind, uint32_t stamp)
+void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp, bool in_ring)
 {
 	struct lane *out = &peer->link->lanes[0];
 	struct lane_message *message = &out->messages[peer->written & (LANE_MESSAGES - 1)];
 
-	message->kind = (uint8_t)kind;
+	message->kind = in_ring ? MESSAGE_IN_RING : MESSAGE_INLINED;
 	message->length = 0;
 	message->stamp = stamp;
 	atomic_store(&message->number, ++peer->written);
-}
-
-void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp)
-{
-	publish(peer, MESSAGE_INLINED, stamp);
-}
-
-void hostile_peer_publish_in_ring(struct hostile_peer *peer, uint32_t stamp)
-{
-	publish(peer, MESSAGE_IN_RING, stamp);
 }
 
 uint32_t hostile_peer_published(const struct hostile_peer *peer)
@@ -112,21 +102,11 @@ void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value)
 	atomic_store(&peer->page->stamp, value);
 }
 
-static void write_bits(struct cq_page *page, uint32_t bits)
+void hostile_peer_set_bits(struct hostile_peer *peer, uint32_t bits)
 {
 	for (unsigned i = 0; i < PAGE_WORDS; i++)
-		atomic_store(&page->arrived[i], bits);
-	atomic_store(&page->summary, bits);
-}
-
-void hostile_peer_set_all_bits(struct hostile_peer *peer)
-{
-	write_bits(peer->page, UINT32_MAX);
-}
-
-void hostile_peer_clear_bits(struct hostile_peer *peer)
-{
-	write_bits(peer->page, 0);
+		atomic_store(&peer->page->arrived[i], bits);
+	atomic_store(&peer->page->summary, bits);
 }
 
 void hostile_peer_clear_waits(struct hostile_peer *peer)

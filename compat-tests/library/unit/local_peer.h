@@ -23,11 +23,10 @@ struct hostile_peer;
 struct hostile_peer *hostile_peer_open(const void *description, int page_fd, int link_fd);
 void hostile_peer_close(struct hostile_peer *peer);
 
-// Publishes a message of no bytes, with any stamp, and announces it by its bits. The server is not woken.
-void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp);
+// Publishes a message of no bytes, with any stamp, inlined or in the ring, and announces it by its bits. The server is not
+// woken.
+void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp, bool in_ring);
 void hostile_peer_announce(struct hostile_peer *peer);
-// Publishes the same message through the ring.
-void hostile_peer_publish_in_ring(struct hostile_peer *peer, uint32_t stamp);
 uint32_t hostile_peer_published(const struct hostile_peer *peer);
 // The number of its messages that are marked as consumed.
 uint32_t hostile_peer_consumed(const struct hostile_peer *peer);
@@ -37,9 +36,8 @@ uint32_t hostile_peer_consumed(const struct hostile_peer *peer);
 uint32_t hostile_peer_stamp(struct hostile_peer *peer);
 uint32_t hostile_peer_counter(const struct hostile_peer *peer);
 void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value);
-// Sets the bits of all queues, and of queues that do not exist.
-void hostile_peer_set_all_bits(struct hostile_peer *peer);
-void hostile_peer_clear_bits(struct hostile_peer *peer);
+// In each word of bits: those of all queues, and of queues that do not exist.
+void hostile_peer_set_bits(struct hostile_peer *peer, uint32_t bits);
 // Says that no thread waits.
 void hostile_peer_clear_waits(struct hostile_peer *peer);
 

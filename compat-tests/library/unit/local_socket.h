@@ -17,9 +17,9 @@ union local_socket_control {
 	char room[CMSG_SPACE(LOCAL_SOCKET_MOST * sizeof(int))];
 };
 
-// Does not wait. To the other end, or where datagrams are sent, to this address.
+// Does not wait. To the other end, or where datagrams are sent, to this address. With these flags of sendmsg(), too.
 static inline bool local_socket_send_to(int fd, const void *bytes, size_t length, const int *fds, unsigned count,
-					const struct sockaddr_un *address, socklen_t address_length)
+					const struct sockaddr_un *address, socklen_t address_length, int flags)
 {
 	union local_socket_control control;
 	struct iovec data;
@@ -41,12 +41,12 @@ static inline bool local_socket_send_to(int fd, const void *bytes, size_t length
 		control.header.cmsg_type = SCM_RIGHTS;
 		memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
 	}
-	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)length;
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL | flags) == (ssize_t)length;
 }
 
 static inline bool local_socket_send(int fd, const void *bytes, size_t length, const int *fds, unsigned count)
 {
-	return local_socket_send_to(fd, bytes, length, fds, count, NULL, 0);
+	return local_socket_send_to(fd, bytes, length, fds, count, NULL, 0, 0);
 }
 
 // The length of the message, as recv(). The descriptors are the caller's.

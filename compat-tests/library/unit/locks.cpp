@@ -29,9 +29,14 @@ class Locks : public testing::Test
 			shim_lock_release(shared);
 		}
 	}
+	// In another thread.
+	template <class Call> static auto elsewhere(Call call)
+	{
+		return std::async(std::launch::async, call).get();
+	}
 	void take_elsewhere(int times)
 	{
-		std::thread([this, times] { take(times); }).join();
+		elsewhere([=] { take(times); });
 	}
 	struct lock *shared = shim_lock_create();
 	long inside = 0; // not atomic: the lock guards it
@@ -69,11 +74,11 @@ TEST_F(Locks, AreOwnedByAnotherThreadWhenTheFavouriteHasEnded)
 
 TEST_F(Locks, AreNeverOwnedByAThreadOfTheLibrary)
 {
-	std::thread([this] {
+	elsewhere([this] {
 		shim_lock_be_guest();
 		take(MANY);
 		EXPECT_FALSE(shim_lock_is_owned(shared));
-	}).join();
+	});
 	take(MANY);
 	EXPECT_EQ(shim_lock_is_owned(shared), shim_lock_can_be_owned());
 }
@@ -128,14 +133,13 @@ TEST_F(Locks, AreNotOwnedWhileOthersWait)
 TEST_F(Locks, CanBeTriedWhereNobodyIsInsideOrOwnsThem)
 {
 	const auto can_be_taken = [this] {
-		bool taken = false;
+		return elsewhere([this] {
+			const bool taken = shim_lock_try(shared);
 
-		std::thread([&] {
-			taken = shim_lock_try(shared);
 			if (taken)
 				shim_lock_release(shared);
-		}).join();
-		return taken;
+			return taken;
+		});
 	};
 	EXPECT_TRUE(can_be_taken());
 	shim_lock_acquire(shared);
@@ -150,12 +154,8 @@ TEST_F(Locks, CanBeTriedWhereNobodyIsInsideOrOwnsThem)
 
 TEST_F(Locks, HaveTheThreadAsTheirTenantThatTakesThemSeveralTimesInARow)
 {
-	const auto others_have_one = [this] {
-		bool has_one = false;
+	const auto others_have_one = [this] { return elsewhere([this] { return shim_lock_has_tenant(shared) != 0; }); };
 
-		std::thread([&] { has_one = shim_lock_has_tenant(shared); }).join();
-		return has_one;
-	};
 	take(1);
 	EXPECT_FALSE(others_have_one()) << "once is not often";
 	take(10);
@@ -191,7 +191,7 @@ TEST_F(Locks, AreBusyWhileTheTenantGoesOn)
 TEST_F(Locks, HaveANewTenantWhenItHasRestedForTheFormerOne)
 {
 	take(10);
-	std::thread([this] {
+	elsewhere([this] {
 		unsigned rests = 0;
 
 		while (shim_lock_has_tenant(shared)) {
@@ -199,7 +199,7 @@ TEST_F(Locks, HaveANewTenantWhenItHasRestedForTheFormerOne)
 			shim_lock_rest(shared, &rests);
 		}
 		EXPECT_GT(rests, 1U);
-	}).join();
+	});
 	EXPECT_TRUE(shim_lock_has_tenant(shared));
 }
 
@@ -208,24 +208,20 @@ TEST_F(Locks, ExcludeWhileTheOwnerChanges)
 {
 	const int visitors = 2, visits = 300;
 	std::atomic<bool> stop{false};
-	std::vector<std::thread> others;
+	std::vector<std::future<void>> others;
 	long taken = 0;
 
-	for (int i = 0; i < visitors; i++) {
-		others.emplace_back([this, &stop] {
+	for (int i = 0; i < visitors; i++)
+		others.push_back(std::async(std::launch::async, [this, &stop] {
 			for (int visit = 0; visit < visits; visit++) {
 				take(1);
 				std::this_thread::yield();
 			}
 			stop = true;
-		});
-	}
-	while (!stop) {
+		}));
+	for (; !stop; taken += MANY)
 		take(MANY);
-		taken += MANY;
-	}
-	for (std::thread &other : others)
-		other.join();
+	others.clear(); // when they have ended
 	EXPECT_EQ(inside, taken + visitors * visits);
 }
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A program that closes all descriptors, as daemons do, or lowers the limit on them, while it has a NIC.
+// A program that closes all descriptors, or the standard ones, as daemons do, or lowers the limit on them, while it has a
+// NIC.
 #include "support.h"
 
 #include <algorithm>
 #include <fcntl.h>
+#include <filesystem>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <thread>
@@ -34,10 +34,6 @@ class LostFds : public Each<NicTest, const char *>
 
 		EXPECT_EQ(VipRecvWait(vi, 1000, &done), VIP_TIMEOUT);
 		EXPECT_LT(seconds(CLOCK_PROCESS_CPUTIME_ID) - before, 0.1);
-	}
-	void in_child_of_its_own(const std::function<void()> &body)
-	{
-		passing_child({}, body);
 	}
 };
 
@@ -153,7 +149,7 @@ class AllFdsLost : public LostFds
 
 TEST_P(AllFdsLost, EndAllWaitsAndFailTheNic)
 {
-	in_child_of_its_own([this] {
+	passing_child({}, [this] {
 		VIP_DESCRIPTOR *done = nullptr;
 		VIP_CONN_HANDLE conn;
 
@@ -179,21 +175,10 @@ TEST_P(AllFdsLost, EndAllWaitsAndFailTheNic)
 	});
 }
 
-TEST_P(AllFdsLost, AreNotClosedASecondTime)
-{
-	in_child_of_its_own([this] {
-		const std::vector<int> numbers = open_and_list();
-		syscall(SYS_close_range, 3, ~0U, 0);
-		Replacements files(numbers, 0);
-		close();
-		files.expect_untouched();
-	});
-}
-
 TEST_P(AllFdsLost, TheirNumbersAreTheProgramsAtOnce)
 {
 	for (unsigned turn = 0; turn < Replacements::KINDS; turn++)
-		in_child_of_its_own([&] {
+		passing_child({}, [&] {
 			const std::vector<int> numbers = open_and_list();
 			VIP_CQ_HANDLE cq = make_cq(8);
 			const Vi c = make_vi();
@@ -219,18 +204,15 @@ TEST_P(AllFdsLost, TheirNumbersAreTheProgramsAtOnce)
 		});
 }
 
-constexpr int FDS = 0x10000; // the library keeps some far from those of programs
-
 int memory_files(void (*change)(int fd))
 {
 	int count = 0;
-	for (int fd = 0; fd < FDS; fd++) {
-		char name[64] = "";
-		if (readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name) - 1) < 0 ||
-		    strncmp(name, "/memfd:vipl-", 12))
+	for (const auto &file : std::filesystem::directory_iterator("/proc/self/fd")) {
+		std::error_code has_gone;
+		if (std::filesystem::read_symlink(file, has_gone).string().rfind("/memfd:vipl-", 0) != 0)
 			continue;
 		count++;
-		change(fd);
+		change(std::stoi(file.path().filename()));
 	}
 	return count;
 }
@@ -238,7 +220,7 @@ int memory_files(void (*change)(int fd))
 // What a process says of a file holds for all that have it.
 TEST_P(AllFdsLost, OfMemoryThatPeersHaveAreClosedWhateverAPeerSaysOfIt)
 {
-	in_child_of_its_own([this] {
+	passing_child({}, [this] {
 		VIP_CQ_HANDLE cq;
 
 		open_and_connect();
@@ -254,7 +236,7 @@ TEST_P(AllFdsLost, OfMemoryThatPeersHaveAreClosedWhateverAPeerSaysOfIt)
 // A limit below the number of descriptors that somebody waits for.
 TEST_P(LostFds, ALimitThatIsLoweredHindersNobody)
 {
-	in_child_of_its_own([this] {
+	passing_child({}, [this] {
 		const struct rlimit none = {0, 0};
 		VIP_DESCRIPTOR *done;
 
@@ -273,10 +255,79 @@ TEST_P(LostFds, ALimitThatIsLoweredHindersNobody)
 	});
 }
 
+// ---- standard input, output and error ----
+
+// They, and files of the program that have their numbers, are those of nothing that the library has, nor of what
+// libibverbs opens for it.
+using StandardFds = Each<NicTest, const char *>;
+
+std::string open_ones()
+{
+	std::string found;
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		const std::string link = "/proc/self/fd/" + std::to_string(fd);
+		char name[256];
+		const ssize_t length = readlink(link.c_str(), name, sizeof(name));
+
+		if (length > 0)
+			found += std::string(name, static_cast<size_t>(length)) + " ";
+	}
+	return found;
+}
+
+TEST_P(StandardFds, AreNeverTheLibrarys)
+{
+	const std::string door = "standard" + std::to_string(getpid());
+	const bool is_loopback = !strcmp(GetParam(), "via_lo");
+	std::future<VIP_RETURN> requested;
+	VIP_CONN_HANDLE conn = nullptr;
+	VIP_CQ_HANDLE cq = nullptr;
+	const std::function<void()> steps[] = {
+		[&] { ASSERT_EQ(VipOpenNic(GetParam(), &nic), VIP_SUCCESS); },
+		[&] {
+			cq = make_cq(8);
+			a = make_vi(nullptr, cq);
+			b = make_vi(nullptr, cq);
+			ASSERT_EQ(wait(door, 0, &conn), VIP_TIMEOUT); // requests are held from now on
+		},
+		[&] {
+			requested = request_async(a, door, is_loopback ? "127.0.0.1" : "10.9.9.1");
+			ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+		},
+		[&] {
+			ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+			ASSERT_EQ(requested.get(), VIP_SUCCESS);
+		},
+		[&] { ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}), VIP_SUCCESS); },
+		[&] { close(); },
+	};
+
+	// They are closed before each of the steps.
+	for (size_t closed = 0; closed < std::size(steps); closed++) {
+		Child child = passing_child({}, [&] {
+			const int out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 100);
+
+			for (size_t i = 0; i < std::size(steps); i++) {
+				for (int fd = 0; i == closed && fd <= STDERR_FILENO; fd++)
+					::close(fd);
+				steps[i]();
+				if (i >= closed)
+					dprintf(out, "%s", open_ones().c_str());
+			}
+		});
+		EXPECT_EQ(child.out, "") << closed;
+	}
+}
+
+std::string device_of(const testing::TestParamInfo<const char *> &device)
+{
+	return device.param;
+}
+
 // The fake of libibverbs does not bear it.
-INSTANTIATE_TEST_SUITE_P(Devices, AllFdsLost, testing::Values("via_lo"),
-			 [](const auto &device) { return std::string(device.param); });
-INSTANTIATE_TEST_SUITE_P(Devices, LostFds, testing::Values("via_lo", "nic0"),
-			 [](const auto &device) { return std::string(device.param); });
+INSTANTIATE_TEST_SUITE_P(Devices, AllFdsLost, testing::Values("via_lo"), device_of);
+INSTANTIATE_TEST_SUITE_P(Devices, LostFds, testing::Values("via_lo", "nic0"), device_of);
+INSTANTIATE_TEST_SUITE_P(Devices, StandardFds, testing::Values("via_lo", "nic0"), device_of);
 
 } // namespace

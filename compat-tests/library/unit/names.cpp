@@ -15,7 +15,7 @@ namespace
 // The answers of the system: the names of addresses, the name of this machine, and the addresses of
 // names.
 std::map<std::string, std::string> known;
-std::string machine = "no-such-host.invalid";
+std::string machine;
 std::map<std::string, std::vector<const char *>> listed;
 
 std::string text_of(const sockaddr *address)
@@ -92,6 +92,9 @@ class Names : public testing::Test
       protected:
 	Names()
 	{
+		known.clear();
+		listed.clear();
+		machine = "no-such-host.invalid";
 		int fd = mkstemp(path);
 		EXPECT_GE(fd, 0);
 		close(fd);
@@ -216,7 +219,6 @@ TEST_F(Names, TheMachinesOwnIsThisNicsOwnAddressWhereNobodyKnowsIt)
 		listed[each] = {};
 	expect_addresses("", {{name, "10.9.9.1"}, {first, "10.9.9.1"}, {name, "", 1}, {name + "x", ""}});
 	expect_addresses(name + " 10.1.1.1\n", {{name, "10.1.1.1"}}); // somebody knows it
-	listed.clear();
 }
 
 TEST_F(Names, TheHostsFileTellsTheFirstNameOfAnAddressAndTheSystemThoseOfOthers)
@@ -233,7 +235,6 @@ TEST_F(Names, TheHostsFileTellsTheFirstNameOfAnAddressAndTheSystemThoseOfOthers)
 		      {six({10, 1, 1, 8}), ""},
 		      {six({10, 1, 1, 7, 0, 1}), ""}, // not an IPv4 address
 		      {six({0, 0, 0, 0}), ""}});
-	known.clear();
 }
 
 TEST_F(Names, LoopbackAddressesAreThisNicsAlsoInReverse)
@@ -243,7 +244,6 @@ TEST_F(Names, LoopbackAddressesAreThisNicsAlsoInReverse)
 	known["10.9.9.1"] = "node9";
 	known["127.0.0.1"] = "not-asked";
 	expect_names("", {{six({127, 0, 0, 1}), "node9"}});
-	known.clear();
 }
 
 TEST_F(Names, OwnAddressThatNobodyKnowsHasTheMachinesNameIfThatLeadsBack)
@@ -256,20 +256,13 @@ TEST_F(Names, OwnAddressThatNobodyKnowsHasTheMachinesNameIfThatLeadsBack)
 	}
 }
 
-TEST_F(Names, ANameOfAnAddressNeedsItsRoom)
+// What room a name needs is in the conformance suite.
+TEST_F(Names, ANameOfAnAddressNeedsALengthThatIsKnown)
 {
 	with("alpha 10.1.1.1\n", [](VIP_NIC_HANDLE nic) {
 		Address address("10.1.1.1", "any");
 		char name[8];
 
-		for (VIP_ULONG room : {0, 1, 5, 6, 7}) {
-			VIP_ULONG length = room;
-			memset(name, 'x', sizeof(name));
-			VIP_RETURN rc = VipNSGetHostByAddr(nic, address.get(), name, &length);
-			EXPECT_EQ(rc, room < 6 ? VIP_ERROR_RESOURCE : VIP_SUCCESS) << room;
-			EXPECT_EQ(length, room < 6 ? 6u : 5u);
-			EXPECT_EQ(std::string(name, 8), room < 6 ? "xxxxxxxx" : std::string("alpha\0xx", 8));
-		}
 		for (VIP_UINT16 length : {0, 4, 5, 7, 16}) {
 			VIP_ULONG room = sizeof(name);
 			address.get()->HostAddressLen = length;
@@ -283,7 +276,6 @@ TEST_F(Names, OfIPv6AddressesAreNotThereWhereAddressesHaveSixBytes)
 	listed["both"] = {"fd00::5", "10.1.1.5"};
 	expect_addresses("beta fd00::7\nbeta 10.1.1.2\nmapped ::ffff:10.1.1.4\nnone fd00::8\n",
 			 {{"beta", "10.1.1.2"}, {"mapped", "10.1.1.4"}, {"none", ""}, {"both", "10.1.1.5"}, {"both", "", 1}, {"fd00::7", ""}});
-	listed.clear();
 }
 
 class NamesOfLongAddresses : public Names
@@ -312,7 +304,8 @@ TEST_F(NamesOfLongAddresses, TheHostsFileNamesBothFamilies)
 
 TEST_F(NamesOfLongAddresses, LoopbackOfEitherFamilyMeansThisNicsOwnAddress)
 {
-	expect_addresses("me ::1\n", {{"::1", "fd00::1"}, {"127.0.1.1", "fd00::1"}, {"localhost", "fd00::1"}, {"me", "fd00::1"}});
+	expect_addresses("me ::1\n", {{"::1", "fd00::1"}, {"127.0.1.1", "fd00::1"}, {"localhost", "fd00::1"}, {"me", "fd00::1"},
+				     {"128.0.0.1", "::ffff:128.0.0.1"}, {"::127.0.0.0", "::127.0.0.0"}}); // these are others'
 	nic_ipv6 = nullptr;
 	expect_addresses("", {{"::1", "::ffff:10.9.9.1"}, {"127.0.0.1", "::ffff:10.9.9.1"}, {"localhost", "::ffff:10.9.9.1"}});
 }
@@ -325,7 +318,6 @@ TEST_F(NamesOfLongAddresses, TheSystemsOfTheNicsOwnFamilyComeFirst)
 			      {"old", "::ffff:10.1.1.7"}});
 	nic_ipv6 = nullptr;
 	expect_addresses("", {{"both", "::ffff:10.1.1.5"}, {"both", "fd00::5", 2}});
-	listed.clear();
 }
 
 TEST_F(NamesOfLongAddresses, HaveTheirReverse)
@@ -343,10 +335,8 @@ TEST_F(NamesOfLongAddresses, HaveTheirReverse)
 		      {Address("::1", ""), "me"},
 		      {Address("fd00::9", ""), ""},
 		      {Address("::", ""), ""}});
-	known.clear();
 	machine = "localhost";
 	expect_names("", {{Address("fd00::1", ""), "localhost"}, {Address("fd00::2", ""), ""}});
-	machine = "no-such-host.invalid";
 }
 
 } // namespace

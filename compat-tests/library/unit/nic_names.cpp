@@ -5,8 +5,9 @@
 namespace
 {
 
-// Opens `name` with `devices` devices "fake<N>". Returns the name of the device, or the code.
-std::string opened(const std::string &name, int devices, const std::string &map = "")
+// A child opens `name` with so many devices "fake<N>". Its output is the name of the device, or the code.
+Child child_opens(const std::string &name, int devices, const std::map<std::string, std::string> &environment,
+		  const std::function<void(fake_device &first)> &change = [](fake_device &) {})
 {
 	static const char *const names[] = {"fake0", "fake1", "fake2"};
 	static const char *const addresses[] = {"10.9.9.1", "10.9.9.2", "10.9.9.3"};
@@ -17,14 +18,12 @@ std::string opened(const std::string &name, int devices, const std::string &map 
 		list[i].name = names[i];
 		list[i].addresses[0] = addresses[i];
 	}
-	std::map<std::string, std::string> environment;
-	if (!map.empty())
-		environment["VIPL_NIC_MAP"] = map;
-	Child child = passing_child(environment, [&] {
+	return passing_child(environment, [&] {
 		VIP_NIC_HANDLE nic = nullptr;
 		VIP_NIC_ATTRIBUTES attributes;
 
 		fake_reset();
+		change(list[0]);
 		fake_set_devices(devices, list);
 		VIP_RETURN rc = VipOpenNic(name.c_str(), &nic);
 		if (rc == VIP_SUCCESS) {
@@ -37,86 +36,81 @@ std::string opened(const std::string &name, int devices, const std::string &map 
 		EXPECT_EQ(fake_live_total(), 0);
 		EXPECT_EQ(fake_misuse_count(), 0);
 	});
-	return child.out;
 }
 
-const char FIRST[] = "fake0 at 1", SECOND[] = "fake1 at 2", THIRD[] = "fake2 at 3";
-const char LOOPBACK[] = "via_lo at 1";
-const char UNKNOWN[] = "VIP_INVALID_PARAMETER";
+std::string opened(const std::string &name, int devices, const std::string &map)
+{
+	return child_opens(name, devices, {{"VIPL_NIC_MAP", map}}).out;
+}
+
+constexpr char FIRST[] = "fake0 at 1", SECOND[] = "fake1 at 2", THIRD[] = "fake2 at 3", LOOPBACK[] = "via_lo at 1";
+constexpr char UNKNOWN[] = "VIP_INVALID_PARAMETER";
+
+void expect_opened(const std::vector<std::string> &names, int devices, const std::string &wanted, const std::string &map = "")
+{
+	for (const std::string &name : names)
+		EXPECT_EQ(opened(name, devices, map), wanted) << name;
+}
 
 TEST(NicNames, OfHardwareThatIsGoneMeanDevicesByNumber)
 {
-	for (const char *name :
-	     {"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"})
-		EXPECT_EQ(opened(name, 3), FIRST) << name;
-	for (const char *name : {"nic1", "VINIC1", "/dev/via_eth1", "/dev/clanvi1", "\\\\.\\VI2"})
-		EXPECT_EQ(opened(name, 3), SECOND) << name;
-	EXPECT_EQ(opened("nic2", 3), THIRD);
+	expect_opened({"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"}, 3, FIRST);
+	expect_opened({"nic1", "VINIC1", "/dev/via_eth1", "/dev/clanvi1", "\\\\.\\VI2"}, 3, SECOND);
+	expect_opened({"nic2"}, 3, THIRD);
 }
 
 TEST(NicNames, MayBeTheDevicesOwn)
 {
-	EXPECT_EQ(opened("fake0", 1), FIRST);
-	EXPECT_EQ(opened("fake2", 3), THIRD);
+	expect_opened({"fake0"}, 1, FIRST);
+	expect_opened({"fake2"}, 3, THIRD);
 }
 
 TEST(NicNames, UnknownOnesAreInvalidParameter)
 {
-	for (const char *name :
-	     {"", "bogus", "nic", "nic-1", "nic 0", "nic0x", "nic1000", "nic3", "NIC0", "VINICX",
-	      "/dev/via_eth", "\\\\.\\VI0", "fake", "fake3", "fake0 ", "nic99999999999999999999"})
-		EXPECT_EQ(opened(name, 3), UNKNOWN) << name;
-	EXPECT_EQ(opened("nic1", 1), UNKNOWN);
-	EXPECT_EQ(opened(std::string(5000, 'x'), 1), UNKNOWN);
+	expect_opened({"",	 "bogus",	  "nic",	  "nic-1", "nic 0", "nic0x",  "nic1000", "nic3",  "NIC0",
+		       "VINICX", "/dev/via_eth", "\\\\.\\VI0", "fake",  "fake3", "fake0 ", "nic99999999999999999999"},
+		      3, UNKNOWN);
+	expect_opened({"nic1", std::string(5000, 'x')}, 1, UNKNOWN);
 }
 
 TEST(NicNames, OfTheLoopbackMeanItWhateverElseIsThere)
 {
-	for (const char *name : {"via_lo", "/dev/via_lo", "/etc/via_lo", "/dev/via_lo0", "via_lo1"})
-		for (int devices : {0, 1})
-			EXPECT_EQ(opened(name, devices), LOOPBACK) << name;
-	for (const char *name : {"via_l", "via_lox", "/dev/via_lo-1", "/via_lo", "/dev//via_lo"})
-		EXPECT_EQ(opened(name, 1), UNKNOWN) << name;
-	EXPECT_EQ(opened("nic0", 1, "nic0=via_lo"), LOOPBACK);
-	EXPECT_EQ(opened("via_lo", 1, "via_lo=fake0"), FIRST);
+	for (int devices : {0, 1})
+		expect_opened({"via_lo", "/dev/via_lo", "/etc/via_lo", "/dev/via_lo0", "via_lo1"}, devices, LOOPBACK);
+	expect_opened({"via_l", "via_lox", "/dev/via_lo-1", "/via_lo", "/dev//via_lo"}, 1, UNKNOWN);
 }
 
 TEST(NicNames, WithoutAnyDeviceTheFirstIsTheLoopbackAndThereIsNoSecond)
 {
-	for (const char *name : {"nic0", "VINIC", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"})
-		EXPECT_EQ(opened(name, 0), LOOPBACK) << name;
-	for (const char *name : {"nic1", "VINIC1", "\\\\.\\VI2", "bogus", "fake0"})
-		EXPECT_EQ(opened(name, 0), UNKNOWN) << name;
+	expect_opened({"nic0", "VINIC", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"}, 0, LOOPBACK);
+	expect_opened({"nic1", "VINIC1", "\\\\.\\VI2", "bogus", "fake0"}, 0, UNKNOWN);
+}
+
+TEST(NicNames, TheMapComesFirst)
+{
+	const char *map = "VINIC=fake2,my=fake1,nic0=fake1";
+
+	expect_opened({"VINIC", "nic2"}, 3, THIRD, map); // nic2 is not in the map
+	expect_opened({"my", "nic0"}, 3, SECOND, map);
+	expect_opened({"m", "my=fake1"}, 3, UNKNOWN, map);
+	expect_opened({"nic0"}, 1, LOOPBACK, "nic0=via_lo");
+	expect_opened({"via_lo"}, 1, FIRST, "via_lo=fake0");
+	for (const char *nowhere : {"my=bogus", "my="})
+		expect_opened({"my"}, 3, UNKNOWN, nowhere);
 }
 
 TEST(NicNames, WithoutVerbsInTheKernelTheFirstIsTheLoopback)
 {
-	VIP_NIC_ATTRIBUTES attributes;
-	VIP_NIC_HANDLE nic;
-
-	fake_reset();
-	fake_fail("ibv_get_device_list", 1, ENOSYS);
-	ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
-	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
-	EXPECT_STREQ(attributes.Name, "via_lo");
-	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
-	fake_reset();
+	EXPECT_EQ(child_opens("nic0", 1, {}, [](fake_device &) { fake_fail("ibv_get_device_list", 1, ENOSYS); }).out, LOOPBACK);
 }
 
 // The message about a NIC that cannot be opened.
 std::string complaint(const char *address, const char *address_bytes)
 {
-	Child child = passing_child({{"VIPL_ADDRESS_BYTES", address_bytes}}, [&] {
-		VIP_NIC_HANDLE nic;
-		fake_device device;
+	const Child child = child_opens("nic0", 1, {{"VIPL_ADDRESS_BYTES", address_bytes}},
+					[=](fake_device &device) { device.addresses[0] = address; });
 
-		fake_reset();
-		fake_device_default(&device);
-		device.addresses[0] = address;
-		fake_set_devices(1, &device);
-		EXPECT_EQ(VipOpenNic("nic0", &nic), VIP_ERROR_RESOURCE);
-		EXPECT_EQ(fake_live_total(), 0);
-	});
+	EXPECT_EQ(child.out, "VIP_ERROR_RESOURCE");
 	return child.err;
 }
 
@@ -134,38 +128,12 @@ TEST(NicNames, OfADeviceWithoutAnAddressOfUseAreComplainedAboutInWords)
 
 TEST(NicNames, OfADeviceWithSeveralAddressesMeanTheFirstAndTheLogSaysSo)
 {
-	Child child = passing_child({{"VIPL_LOG", "info"}}, [] {
-		VIP_NIC_HANDLE nic;
-		fake_device device;
+	const Child child = child_opens("nic0", 1, {{"VIPL_LOG", "info"}},
+					[](fake_device &device) { device.addresses[1] = "10.9.9.2"; });
 
-		fake_reset();
-		fake_device_default(&device);
-		device.addresses[1] = "10.9.9.2";
-		fake_set_devices(1, &device);
-		EXPECT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);
-		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
-	});
 	EXPECT_NE(child.err.find("RDMA device fake0 is reached at 10.9.9.1, and not at 10.9.9.2\n"),
 		  std::string::npos)
 		<< child.err;
-}
-
-TEST(NicNames, TheMapComesFirst)
-{
-	const char *map = "VINIC=fake2,my=fake1,nic0=fake1";
-
-	EXPECT_EQ(opened("VINIC", 3, map), THIRD);
-	EXPECT_EQ(opened("my", 3, map), SECOND);
-	EXPECT_EQ(opened("nic0", 3, map), SECOND);
-	EXPECT_EQ(opened("nic2", 3, map), THIRD) << "not in the map";
-	EXPECT_EQ(opened("m", 3, map), UNKNOWN);
-	EXPECT_EQ(opened("my=fake1", 3, map), UNKNOWN);
-}
-
-TEST(NicNames, MapsToDevicesThatAreNotThereAreInvalidParameter)
-{
-	EXPECT_EQ(opened("my", 3, "my=bogus"), UNKNOWN);
-	EXPECT_EQ(opened("my", 3, "my="), UNKNOWN);
 }
 
 TEST(NicNames, JunkInTheMapIsHarmless)
@@ -177,14 +145,6 @@ TEST(NicNames, JunkInTheMapIsHarmless)
 		EXPECT_EQ(opened("nic0", 3, map), FIRST) << map;
 	}
 	EXPECT_EQ(opened("my", 3, "my=" + std::string(200, 'x')), UNKNOWN);
-}
-
-TEST(NicNames, NullIsInvalidParameter)
-{
-	VIP_NIC_HANDLE nic;
-
-	EXPECT_EQ(VipOpenNic(nullptr, &nic), VIP_INVALID_PARAMETER);
-	EXPECT_EQ(VipOpenNic("nic0", nullptr), VIP_INVALID_PARAMETER);
 }
 
 } // namespace

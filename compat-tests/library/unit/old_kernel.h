@@ -56,14 +56,19 @@ inline int make_closing_hang(unsigned first, unsigned last)
 		syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program));
 }
 
-inline bool have_no_more_threads()
+// The call of this number fails with that error.
+inline bool refuse_call(unsigned number, int error)
 {
 	sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	return filter_calls(code);
+}
+
+inline bool have_no_more_threads()
+{
+	return refuse_call(SYS_clone3, EAGAIN) && refuse_call(SYS_clone, EAGAIN);
 }

@@ -2,121 +2,10 @@
 // The other end is a process of this library that is stopped, or killed, or that ends while a child of it lives on, forked or with
 // its memory, at each step of a conversation.
 #include "conversation.h"
-
-#include <csignal>
-#include <fcntl.h>
-#include <sched.h>
-#include <sys/wait.h>
+#include "process.h"
 
 namespace
 {
-
-// A child, which tells of its steps by a byte each, and ends with this at the latest.
-class Process
-{
-      public:
-	explicit Process(const std::function<void(Process &)> &body)
-	{
-		EXPECT_EQ(pipe2(steps_, O_CLOEXEC) | pipe2(orders_, O_CLOEXEC), 0);
-		fflush(stdout);
-		pid_ = fork();
-		if (pid_)
-			return;
-		alarm(50);
-		body(*this);
-		fflush(stdout);
-		_exit(testing::Test::HasFailure() ? 1 : 0);
-	}
-	~Process()
-	{
-		kill(SIGKILL);
-		waitpid(pid_, nullptr, 0);
-		for (int fd : {steps_[0], steps_[1], orders_[0], orders_[1]}) // a child of the child ends by this
-			close(fd);
-	}
-	Process(const Process &) = delete;
-	Process &operator=(const Process &) = delete;
-	void kill(int signal)
-	{
-		EXPECT_EQ(::kill(pid_, signal), 0);
-	}
-	// Kills it, and waits until it is gone.
-	void end()
-	{
-		siginfo_t info;
-
-		kill(SIGKILL);
-		EXPECT_EQ(waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT), 0);
-	}
-	// Stops it, and waits until it stands.
-	void stop()
-	{
-		siginfo_t info;
-
-		kill(SIGSTOP);
-		EXPECT_EQ(waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED), 0);
-	}
-	void order()
-	{
-		EXPECT_EQ(write(orders_[1], "", 1), 1);
-	}
-	void expect_step()
-	{
-		pollfd p = {steps_[0], POLLIN, 0};
-		char byte;
-
-		ASSERT_EQ(poll(&p, 1, PATIENCE), 1);
-		EXPECT_EQ(read(steps_[0], &byte, 1), 1);
-	}
-	// These three are for the child.
-	void step()
-	{
-		EXPECT_EQ(write(steps_[1], "", 1), 1);
-	}
-	void await_order()
-	{
-		char byte;
-
-		close(orders_[1]);
-		orders_[1] = -1;
-		if (read(orders_[0], &byte, 1) != 1)
-			_exit(1);
-	}
-	// Has a child that does nothing, and ends when the test lets go of the pipe.
-	void beget()
-	{
-		if (fork())
-			return;
-		step();
-		await_order();
-		_exit(0);
-	}
-
-	// Has one that shares its memory, and its sockets, as after vfork().
-	void beget_sharing()
-	{
-		static char stack[65536] __attribute__((aligned(64)));
-
-		close(orders_[1]);
-		orders_[1] = -1;
-		if (clone(wait_for_the_end, stack + sizeof(stack), CLONE_VM | SIGCHLD, &orders_[0]) > 0)
-			step();
-		else // under QEMU's user mode only threads share memory
-			beget();
-	}
-
-      private:
-	static int wait_for_the_end(void *end) // and do nothing else
-	{
-		char byte;
-
-		while (read(*static_cast<int *>(end), &byte, 1) < 0)
-			;
-		_exit(0);
-	}
-	pid_t pid_ = -1;
-	int steps_[2], orders_[2];
-};
 
 enum class Fate { Killed, Forked, Sharing };
 const char *const FATES[] = {"killed", "forked", "sharing"};
@@ -149,12 +38,6 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 			rc = request_it();
 		return rc;
 	}
-	VIP_RETURN wait_and_accept(VIP_CONN_HANDLE *conn)
-	{
-		VIP_RETURN rc = wait(name, PATIENCE, conn);
-
-		return rc == VIP_SUCCESS ? VipConnectAccept(*conn, a) : rc;
-	}
 	// At the step that it stands in, the process meets its fate.
 	void meet(Process &process)
 	{
@@ -163,7 +46,7 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 			process.expect_step(); // its child is there
 		process.end();
 	}
-	// The child's part of that.
+	// The child's part of that. It ends there.
 	void reach(Process &process)
 	{
 		process.step();
@@ -171,6 +54,7 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 			process.beget();
 		else if (GetParam() == Fate::Sharing)
 			process.beget_sharing();
+		process.await_order();
 	}
 	void expect_lost()
 	{
@@ -190,7 +74,6 @@ TEST_P(OtherProcess, AServerEndsWhileItWaits)
 		auto waited = std::async(std::launch::async, [&] { return wait(name, VIP_INFINITE, &conn); });
 		Line line(VIA_LO, name); // it listens now
 		reach(self);
-		self.await_order();
 	});
 
 	meet(server);
@@ -206,7 +89,6 @@ TEST_P(OtherProcess, AServerEndsBeforeItAnswers)
 		open_local();
 		EXPECT_EQ(wait(name, PATIENCE, &conn), VIP_SUCCESS);
 		reach(self);
-		self.await_order();
 	});
 
 	open_local();
@@ -231,7 +113,6 @@ TEST_P(OtherProcess, ARequesterEndsBeforeItIsAnswered)
 		auto requested = std::async(std::launch::async, [&] { return request_until_found(); });
 		self.await_order(); // the server has the request
 		reach(self);
-		self.await_order();
 	});
 	VIP_CONN_HANDLE conn;
 
@@ -247,12 +128,9 @@ using ConnectedProcess = OtherProcess;
 TEST_P(ConnectedProcess, AServerEnds)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		EXPECT_EQ(wait_and_accept(&conn), VIP_SUCCESS);
+		EXPECT_EQ(accept_one(nic, name, a), VIP_SUCCESS);
 		reach(self);
-		self.await_order();
 	});
 
 	open_local();
@@ -276,10 +154,8 @@ using StoppedProcess = OtherProcess;
 TEST_P(StoppedProcess, AServerIsStoppedWhileItWaits)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		auto accepted = std::async(std::launch::async, [&] { return wait_and_accept(&conn); });
+		auto accepted = std::async(std::launch::async, [&] { return accept_one(nic, name, a); });
 		Line line(VIA_LO, name);
 		self.step();
 		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
@@ -288,7 +164,7 @@ TEST_P(StoppedProcess, AServerIsStoppedWhileItWaits)
 	});
 
 	server.expect_step();
-	server.stop();
+	server.end(SIGSTOP);
 	open_local();
 	EXPECT_EQ(request_it(300), VIP_TIMEOUT) << "it listens, and does not answer";
 	auto requested = std::async(std::launch::async, [&] { return request_until_found(); });
@@ -301,10 +177,8 @@ TEST_P(StoppedProcess, AServerIsStoppedWhileItWaits)
 TEST_P(StoppedProcess, APeerIsStoppedWhenConnected)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		EXPECT_EQ(wait_and_accept(&conn), VIP_SUCCESS);
+		EXPECT_EQ(accept_one(nic, name, a), VIP_SUCCESS);
 		self.step();
 		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
 		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
@@ -315,7 +189,7 @@ TEST_P(StoppedProcess, APeerIsStoppedWhenConnected)
 	open_local();
 	ASSERT_EQ(request_until_found(), VIP_SUCCESS);
 	server.expect_step();
-	server.stop();
+	server.end(SIGSTOP);
 	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS) << "it does not wait for the peer";
 	server.kill(SIGCONT);

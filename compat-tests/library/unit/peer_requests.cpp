@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peer-to-peer connections: the choice of the other end, time, answers, and calls in the middle.
+// Peer-to-peer connections: the choice of the other end, time, answers, calls in the middle, and calls that fail.
+#include "faults.h"
 #include "peer_requests.h"
-
-#include <memory>
 
 namespace
 {
 
-// ---- two hosts ----
-
-TEST_F(TwoHosts, WithTheSameNameAreToldApartByTheirAddresses)
-{
-	ASSERT_EQ(ask(a, "same", "same", PATIENCE, "10.9.9.2"), VIP_SUCCESS);
-	ASSERT_EQ(ask(b, "same", "same", PATIENCE, "10.9.9.1"), VIP_SUCCESS);
-	EXPECT_EQ(outcome(a), VIP_SUCCESS);
-	EXPECT_EQ(outcome(b), VIP_SUCCESS);
-}
+// ---- two hosts: see long_addresses.cpp, too ----
 
 TEST_F(TwoHosts, TheSameNamesFromAnotherHostAreNotTaken)
 {
@@ -73,7 +64,7 @@ TEST_F(PeerRequests, TheDeviceFailsEndsAllOfThem)
 {
 	ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
 	ASSERT_EQ(ask(a, "a", "c", VIP_INFINITE), VIP_SUCCESS);
-	next_look(4);
+	EXPECT_TRUE(eventually([] { return fake_calls("connect") > 4; }));
 	fake_async_event_port(IBV_EVENT_DEVICE_FATAL, "fake0");
 	EXPECT_EQ(outcome(a), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(outcome(b), VIP_ERROR_RESOURCE);
@@ -81,8 +72,6 @@ TEST_F(PeerRequests, TheDeviceFailsEndsAllOfThem)
 }
 
 // ---- who asks gets an answer ----
-
-constexpr VIP_RETURN GOES_ON = VIP_NOT_DONE;
 
 using EachAnswerToAPeer = Each<PeerRequests, Act>;
 
@@ -122,10 +111,7 @@ using EachLastWordOfAPeer = Each<PeerRequests, Act>;
 
 TEST_P(EachLastWordOfAPeer, EndsTheRequestOrItGoesOn)
 {
-	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	Line other("b");
-	ASSERT_TRUE(other.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
-	ASSERT_EQ(other.next(), MESSAGE_ACCEPT);
+	Line other = accepted();
 	GetParam().act(other);
 	if (GetParam().wanted == GOES_ON) {
 		EXPECT_EQ(other.next(), Line::END);
@@ -189,13 +175,9 @@ TEST_F(PeerRequests, OddAttributesAreRejectedAndEndTheRequest)
 
 TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 {
-	const message request = good_message(MESSAGE_PEER_REQUEST, "b", "a");
+	Line first = accepted(), second("b");
 
-	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
-	Line first("b"), second("b");
-	ASSERT_TRUE(first.say(request));
-	ASSERT_EQ(first.next(), MESSAGE_ACCEPT);
-	ASSERT_TRUE(second.say(request));
+	ASSERT_TRUE(second.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
 	EXPECT_EQ(second.next(), MESSAGE_NO_MATCH);
 	EXPECT_EQ(outcome_so_far(b), VIP_NOT_DONE);
 	first.hang_up();
@@ -205,10 +187,7 @@ TEST_F(PeerRequests, OnlyOneIsTakenAtATimeAndTheNextWhenItHasGone)
 
 TEST_F(PeerRequests, OneThatNeverSaysTheLastWordIsATimeout)
 {
-	ASSERT_EQ(ask(b, "b", "a", 300), VIP_SUCCESS);
-	Line talker("b");
-	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
-	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
+	Line talker = accepted(300);
 	EXPECT_EQ(outcome(b), VIP_TIMEOUT);
 	EXPECT_EQ(talker.next(), Line::END);
 	expect_works();
@@ -224,16 +203,15 @@ TEST_F(PeerRequests, DisconnectEndsThemInEveryStep)
 		ASSERT_TRUE(door.has_come());
 		break_off(a);
 	}
-	for (bool has_accepted : {false, true}) {
+	{
 		ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-		Line talker("b");
-		if (has_accepted) {
-			ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
-			ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
-		}
+		Line silent("b");
 		break_off(b);
-		EXPECT_EQ(talker.next(), Line::END);
+		EXPECT_EQ(silent.next(), Line::END);
 	}
+	Line talker = accepted(VIP_INFINITE);
+	break_off(b);
+	EXPECT_EQ(talker.next(), Line::END);
 	expect_works();
 }
 
@@ -245,10 +223,7 @@ TEST_F(PeerRequests, ClosingTheNicEndsThemInEveryStep)
 	ASSERT_EQ(ask(a, "a", "c", VIP_INFINITE), VIP_SUCCESS);
 	ASSERT_TRUE(door.has_come());
 	ASSERT_EQ(ask(third, "y", "x", VIP_INFINITE), VIP_SUCCESS);
-	ASSERT_EQ(ask(b, "b", "a", VIP_INFINITE), VIP_SUCCESS);
-	Line talker("b");
-	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
-	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
+	Line talker = accepted(VIP_INFINITE);
 	std::vector<std::future<VIP_RETURN>> waits;
 	for (const Vi &vi : {a, b, third})
 		waits.push_back(std::async(std::launch::async, [=] { return outcome(vi); }));
@@ -256,6 +231,115 @@ TEST_F(PeerRequests, ClosingTheNicEndsThemInEveryStep)
 	for (auto &each : waits)
 		EXPECT_EQ(each.get(), VIP_INVALID_PARAMETER);
 	EXPECT_EQ(talker.next(), Line::END);
+}
+
+// ---- a call below fails: that end is told the documented code, and the other one goes on ----
+
+TEST_F(PeerRequests, WhoCannotListenIsToldAtOnce)
+{
+	for (const char *function : {"socket", "bind", "listen"}) {
+		fake_fail(function, 1, ENOMEM);
+		EXPECT_EQ(ask(b, "b", "a"), VIP_ERROR_RESOURCE) << function;
+		EXPECT_EQ(outcome_so_far(b), VIP_INVALID_STATE) << function;
+	}
+	fake_fail_always("bind", EADDRINUSE); // as if four processes waited there
+	EXPECT_EQ(ask(b, "b", "a"), VIP_ERROR_RESOURCE);
+	expect_works();
+}
+
+TEST_F(PeerRequests, AQueuePairThatCannotBeUsedIsToldAtOnce)
+{
+	for (Vi *vi : {&a, &b}) {
+		fake_fail("ibv_modify_qp", 1, ENOMEM);
+		fake_fail("ibv_create_qp", 1, ENOMEM);
+		EXPECT_EQ(ask(*vi, vi == &a ? "a" : "b", vi == &a ? "b" : "a"), VIP_ERROR_RESOURCE);
+	}
+	expect_works();
+}
+
+using LookFails = Failing<PeerRequests>;
+
+TEST_P(LookFails, WithTheDocumentedCode)
+{
+	fail();
+	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS) << "the agent looks, not the caller";
+	EXPECT_EQ(outcome(a), GetParam().wanted);
+	expect_works();
+}
+
+INSTANTIATE_TEST_SUITE_P(
+	PeerRequests, LookFails,
+	testing::Values(Fault{"rdma_create_id", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"rdma_resolve_addr", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
+			Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
+			Fault{"ibv_query_pkey", 1, EIO, VIP_NOT_REACHABLE},
+			Fault{"socket", 1, EMFILE, VIP_ERROR_RESOURCE},
+			Fault{"socket", 7, EMFILE, VIP_ERROR_RESOURCE},
+			Fault{"bind", 1, EADDRNOTAVAIL, VIP_NOT_REACHABLE},
+			Fault{"connect", 1, ENETUNREACH, VIP_NOT_REACHABLE},
+			Fault{"connect", 6, EADDRNOTAVAIL, VIP_ERROR_RESOURCE}),
+	name_of);
+
+// A call that fails when both ask. The end where it fails is told so, and the other one is rejected, or it goes on.
+struct MeetingFault : Fault {
+	VIP_RETURN listener; // what b is told, and `wanted` is what a is told
+};
+
+using MeetingFails = Each<PeerRequests, MeetingFault>;
+
+TEST_P(MeetingFails, WithTheDocumentedCodesOrBothGoOnUntilTheyMeet)
+{
+	const MeetingFault &fault = GetParam();
+
+	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
+	fake_fail(fault.function, fault.nth, fault.error);
+	ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
+	if (fault.wanted != VIP_SUCCESS) {
+		EXPECT_EQ(outcome(a), fault.wanted);
+		EXPECT_EQ(fault.listener == GOES_ON ? outcome_so_far(b) : outcome(b), fault.listener);
+	}
+	if (fault.listener == VIP_ERROR_RESOURCE) {
+		expect_works();
+		return;
+	}
+	if (fault.listener == GOES_ON) {
+		EXPECT_EQ(state_of(b), VIP_STATE_CONNECT_PENDING);
+		ASSERT_EQ(ask(a, "a", "b"), VIP_SUCCESS);
+	}
+	expect_connected();
+}
+
+// The transitions after b's request: INIT of a; RTR, RTS of b; RTR, RTS of a. The messages: HERE, REQUEST, ACCEPT, CONFIRM.
+// Where both connect the error has said that the other end has gone again, and it may come back.
+INSTANTIATE_TEST_SUITE_P(
+	PeerRequests, MeetingFails,
+	testing::Values(MeetingFault{{"ibv_query_gid_ex", 3, EIO, VIP_REJECT}, VIP_ERROR_RESOURCE},
+			MeetingFault{{"ibv_modify_qp", 2, ENOMEM, VIP_REJECT}, VIP_ERROR_RESOURCE},
+			MeetingFault{{"ibv_modify_qp", 3, ENOMEM, VIP_REJECT}, VIP_ERROR_RESOURCE},
+			MeetingFault{{"ibv_modify_qp", 4, ENOMEM, VIP_ERROR_RESOURCE}, GOES_ON},
+			MeetingFault{{"ibv_modify_qp", 5, ENOMEM, VIP_ERROR_RESOURCE}, GOES_ON},
+			MeetingFault{{"accept4", 1, ECONNABORTED, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"accept4", 1, EMFILE, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"sendmsg", 1, EPIPE, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"sendmsg", 2, EPIPE, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"sendmsg", 3, EPIPE, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"sendmsg", 4, EPIPE, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"recvmsg", 1, ECONNRESET, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"recvmsg", 2, ECONNRESET, VIP_SUCCESS}, VIP_SUCCESS},
+			MeetingFault{{"ibv_modify_qp", 2, ETIMEDOUT, VIP_SUCCESS}, VIP_SUCCESS}),
+	[](const auto &fault) { return name_of({fault.param, fault.index}); });
+
+TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
+{
+	ASSERT_EQ(ask(b, "b", "a"), VIP_SUCCESS);
+	fake_fail("sendmsg", 2, EPIPE);	       // ACCEPT behind HERE
+	fake_fail("ibv_modify_qp", 5, ENOMEM); // after RTR, RTS, ERR, ERR again to drain: INIT
+	fake_fail("ibv_create_qp", 1, ENOMEM);
+	Line talker("b");
+	ASSERT_TRUE(talker.say(good_message(MESSAGE_PEER_REQUEST, "b", "a")));
+	EXPECT_EQ(outcome(b), VIP_ERROR_RESOURCE);
+	expect_works();
 }
 
 } // namespace

@@ -1,23 +1,97 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting on via_lo where the kernel has no more of something.
+// A process that has no more of something: memory, threads, file descriptors, processors.
 #include "line.h"
+#include "old_kernel.h"
+#include "process.h"
 
-#include <fcntl.h>
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
-#include <vector>
 
 namespace
 {
 
 const std::map<std::string, std::string> SETTINGS = {{"VIPL_GRACE_MSEC", "300"}};
 
-void limit_files(rlim_t most)
+void limit(__rlimit_resource_t resource, rlim_t most)
 {
 	const rlimit limit = {most, most};
-	EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	EXPECT_EQ(setrlimit(resource, &limit), 0);
+}
+
+// No more memory than the process has now and this.
+void limit_memory(size_t more)
+{
+	long pages = 0;
+	std::ifstream("/proc/self/statm") >> pages;
+	limit(RLIMIT_AS, static_cast<size_t>(pages * sysconf(_SC_PAGESIZE)) + more);
+}
+
+// For whom no limit would hold.
+void be_nobody_if_root()
+{
+	if (!geteuid()) {
+		ASSERT_EQ(setresgid(65534, 65534, 65534), 0);
+		ASSERT_EQ(setresuid(65534, 65534, 65534), 0);
+	}
 }
 
 using Shortage = NicTest;
+
+constexpr size_t MIB = 1 << 20;
+
+// glibc takes the size of the default stack from the limit when the process begins.
+TEST_F(Shortage, OfMemoryForTheDefaultStackIsNone)
+{
+	passing_child({}, [this] {
+		pthread_attr_t attributes;
+
+		pthread_attr_init(&attributes);
+		ASSERT_EQ(pthread_attr_setstacksize(&attributes, 512 * MIB), 0);
+		ASSERT_EQ(pthread_setattr_default_np(&attributes), 0);
+		limit_memory(128 * MIB);
+		open("via_lo");
+		VIP_CQ_HANDLE cq = make_cq(10);
+		ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}),
+			  VIP_SUCCESS);
+		close();
+	});
+}
+
+// Later a page that is not there would be a signal.
+TEST_F(Shortage, OfMemoryIsToldWhoConnects)
+{
+	Child child = passing_child({}, [this] {
+		const std::string name = std::to_string(getpid());
+		Address one("127.0.0.1", "a" + name), other("127.0.0.1", "b" + name);
+		VIP_VI_ATTRIBUTES peer;
+
+		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
+		a = make_vi();
+		b = make_vi();
+		limit_memory(2 * MIB); // a connection in one process needs more
+		EXPECT_EQ(VipConnectPeerRequest(a, one.get(), other.get(), 1000), VIP_SUCCESS);
+		EXPECT_EQ(VipConnectPeerRequest(b, other.get(), one.get(), 1000), VIP_SUCCESS);
+		const VIP_RETURN results[] = {VipConnectPeerWait(a, &peer), VipConnectPeerWait(b, &peer)};
+		EXPECT_EQ(std::count(std::begin(results), std::end(results), VIP_SUCCESS), 0);
+		EXPECT_GE(std::count(std::begin(results), std::end(results), VIP_ERROR_RESOURCE), 1);
+		close();
+	});
+	EXPECT_NE(child.err.find("Cannot allocate memory"), std::string::npos) << child.err;
+}
+
+TEST_F(Shortage, OfThreadsIsNamed)
+{
+	Child child = passing_child({}, [this] {
+		limit(RLIMIT_NPROC, 0);
+		be_nobody_if_root();
+		EXPECT_EQ(VipOpenNic("via_lo", &nic), VIP_ERROR_RESOURCE);
+	});
+	EXPECT_NE(child.err.find("ulimit -u, are limited to 0"), std::string::npos) << child.err;
+}
 
 TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)
 {
@@ -26,14 +100,14 @@ TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)
 		a = make_vi();
 		int next = dup(0);
 		::close(next);
-		limit_files(static_cast<rlim_t>(next));
+		limit(RLIMIT_NOFILE, static_cast<rlim_t>(next));
 		EXPECT_EQ(request(a, "nobody", PATIENCE, "127.0.0.2"), VIP_ERROR_RESOURCE);
 	});
 
 	EXPECT_NE(child.err.find("(see ulimit -n)"), std::string::npos) << child.err;
 }
 
-// What processes of a user have sent, and nobody has received, counts against the limit of files. Root has no such limit.
+// What processes of a user have sent, and nobody has received, counts against the limit of files.
 void fill(int socket)
 {
 	const std::vector<int> fds(50, 0);
@@ -49,20 +123,159 @@ TEST_F(Shortage, OfDescriptorsUnderWayIsNotThatNobodyWaits)
 		const std::string door = "shortage" + std::to_string(getpid());
 		int ends[2];
 
-		if (!geteuid()) {
-			ASSERT_EQ(setgid(65534), 0);
-			ASSERT_EQ(setuid(65534), 0);
-		}
+		be_nobody_if_root();
 		open("via_lo");
 		a = make_vi();
 		Gate gate(VIA_LO, door); // it takes none
 		ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
-		limit_files(100);
+		limit(RLIMIT_NOFILE, 100);
 		fill(ends[0]);
 		EXPECT_EQ(request(a, door, PATIENCE), VIP_ERROR_RESOURCE);
 	});
 
 	EXPECT_NE(child.err.find("is one stopped?"), std::string::npos) << child.err;
+}
+
+// ---- threads, for bells that are rung with descriptors, which Linux allows before 6.16 ----
+
+constexpr int FDS = 0x10000; // the library keeps some far from those of programs
+
+class Rung : public NicTest
+{
+      protected:
+	// Of all bells of the process. No more fit into a bell.
+	static int ring_with_descriptors()
+	{
+		int rings = 0;
+		for (int fd = 0; fd < FDS; fd++) {
+			sockaddr_un name{};
+			socklen_t length = sizeof(name);
+			if (getsockname(fd, reinterpret_cast<sockaddr *>(&name), &length) || name.sun_family != AF_UNIX ||
+			    strncmp(name.sun_path + 1, "vipl-bell-", 10) != 0)
+				continue;
+			while (ring(name, length))
+				rings++;
+		}
+		return rings;
+	}
+	static bool ring(const sockaddr_un &name, socklen_t length)
+	{
+		int from = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), zero = 0;
+		bool is_sent = local_socket_send_to(from, "", 1, &zero, 1, &name, length, 0);
+
+		::close(from);
+		return is_sent;
+	}
+};
+
+TEST_F(Rung, WithDescriptorsThatNobodyTakesTheBellsAreLeftAloneAndMessagesCome)
+{
+	passing_child({}, [this] {
+		VIP_DESCRIPTOR *done = nullptr;
+
+		if (!be_before_6_16())
+			return; // no filters
+		open("via_lo");
+		make_pair();
+		VIP_DESCRIPTOR *d = posted_receive(b, 0, {{memory.data(), 64}});
+		auto received = std::async(std::launch::async, [&] { return VipRecvWait(b, VIP_INFINITE, &done); });
+
+		// On a busy machine a thread that spins gets little of the processor, and another one that spins as much.
+		std::atomic<bool> spins = true;
+		auto spinner = std::async(std::launch::async, [&] {
+			while (spins)
+				;
+			return seconds(CLOCK_THREAD_CPUTIME_ID);
+		});
+
+		ASSERT_TRUE(have_no_more_threads());
+		ASSERT_GE(ring_with_descriptors(), 3); // of the agent, a and b
+		const double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
+		VIP_DESCRIPTOR *none;
+		EXPECT_EQ(VipSendWait(a, 1000, &none), VIP_TIMEOUT);
+		const double used = seconds(CLOCK_PROCESS_CPUTIME_ID) - before;
+		spins = false;
+		const double spun = spinner.get();
+		EXPECT_LT(used - spun, spun / 2) << used << " s, of which " << spun << " s were spent by the test";
+
+		VIP_DESCRIPTOR *s = posted_send(a, 1, {{memory.data(100), 8}});
+		EXPECT_EQ(received.get(), VIP_SUCCESS);
+		EXPECT_EQ(done, d);
+		expect_sent(a, s);
+		close();
+	});
+}
+
+// ---- the processor, since a real-time program polls on the only one ----
+
+// A tracer stops the agent's thread, for which nobody needs a privilege.
+class Starved : public NicTest
+{
+      protected:
+	// The child's thread that is not its first one, once it sleeps.
+	static pid_t agent_of(pid_t process)
+	{
+		pid_t found = 0;
+
+		EXPECT_TRUE(eventually([&] {
+			for (const auto &task : std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/task")) {
+				const pid_t thread = std::stoi(task.path().filename());
+				if (thread != process && sleeps(process, thread))
+					found = thread;
+			}
+			return found != 0;
+		}));
+		return found;
+	}
+	VIP_RETURN ask(VIP_VI_HANDLE vi, const std::string &own, const std::string &other)
+	{
+		Address local(host, own), remote(host, other);
+
+		return VipConnectPeerRequest(vi, local.get(), remote.get(), PATIENCE);
+	}
+	static bool is_done(VIP_VI_HANDLE vi)
+	{
+		VIP_VI_ATTRIBUTES attributes;
+		const VIP_RETURN rc = VipConnectPeerDone(vi, &attributes);
+
+		EXPECT_TRUE(rc == VIP_NOT_DONE || rc == VIP_SUCCESS) << testing::PrintToString(rc);
+		return rc == VIP_SUCCESS;
+	}
+	// The body of the child. Its step is that the NIC is open, and the order that the agent has been stopped. The NIC stays
+	// open: closing waits for the agent.
+	void connect_and_disconnect(Process &self)
+	{
+		const std::string name = std::to_string(getpid());
+
+		open("via_lo");
+		a = make_vi();
+		b = make_vi();
+		self.step();
+		self.await_order();
+		ASSERT_EQ(ask(a, "a" + name, "b" + name), VIP_SUCCESS);
+		ASSERT_EQ(ask(b, "b" + name, "a" + name), VIP_SUCCESS);
+		EXPECT_TRUE(eventually([this] { return is_done(a); }));
+		EXPECT_TRUE(eventually([this] { return is_done(b); }));
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		EXPECT_TRUE(eventually([this] { return state_of(b) == VIP_STATE_ERROR; }));
+	}
+};
+
+TEST_F(Starved, WhoPollsConnectsAndSeesTheEnd)
+{
+	Process child([this](Process &self) { connect_and_disconnect(self); });
+	int status = -1;
+
+	child.expect_step();
+	const pid_t agent = agent_of(child.pid());
+	ASSERT_EQ(ptrace(PTRACE_SEIZE, agent, nullptr, nullptr), 0) << "ptrace() has to be allowed";
+	ASSERT_EQ(ptrace(PTRACE_INTERRUPT, agent, nullptr, nullptr), 0);
+	ASSERT_EQ(waitpid(agent, &status, __WALL), agent);
+	ASSERT_TRUE(WIFSTOPPED(status));
+	child.order();
+	while (waitpid(-1, &status, __WALL) == agent) // its end comes first
+		continue;
+	EXPECT_EQ(status, 0);
 }
 
 } // namespace

@@ -49,41 +49,70 @@ void child_lives(const std::function<void()> &body)
 	});
 }
 
+// What standard error may be, and its other end.
+struct Ends {
+	int reader = -1, writer = -1;
+};
+
+Ends make_pipe()
+{
+	int ends[2];
+
+	EXPECT_EQ(pipe(ends), 0);
+	return {ends[0], ends[1]};
+}
+
+Ends make_socket()
+{
+	int ends[2];
+
+	EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	return {ends[0], ends[1]};
+}
+
+Ends make_terminal()
+{
+	Ends ends;
+
+	EXPECT_EQ(openpty(&ends.reader, &ends.writer, nullptr, nullptr, nullptr), 0);
+	return ends;
+}
+
+void lose_reader(const Ends &ends)
+{
+	dup2(ends.writer, STDERR_FILENO);
+	::close(ends.reader);
+	log_error("nobody reads this");
+}
+
+bool is_pending(int number)
+{
+	sigset_t pending;
+
+	EXPECT_EQ(sigpending(&pending), 0);
+	return sigismember(&pending, number);
+}
+
 TEST(StandardError, WithoutAReaderKillsNobody)
 {
-	child_lives([] {
-		int ends[2];
-		sigset_t pending;
-
-		ASSERT_EQ(pipe(ends), 0);
-		dup2(ends[1], STDERR_FILENO);
-		::close(ends[0]);
-		log_error("nobody reads this");
-		ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-		dup2(ends[1], STDERR_FILENO);
-		::close(ends[0]);
-		log_error("nobody reads this");
-		EXPECT_EQ(sigpending(&pending), 0);
-		EXPECT_FALSE(sigismember(&pending, SIGPIPE));
-	});
+	for (Ends (*make)() : {make_pipe, make_socket})
+		child_lives([=] {
+			lose_reader(make());
+			EXPECT_FALSE(is_pending(SIGPIPE));
+		});
 }
 
 TEST(StandardError, ASignalThatWasPendingBeforeStaysSo)
 {
 	child_lives([] {
-		int ends[2];
-		sigset_t pipe_signal, pending;
+		sigset_t pipe_signal;
 
 		sigemptyset(&pipe_signal);
 		sigaddset(&pipe_signal, SIGPIPE);
 		pthread_sigmask(SIG_BLOCK, &pipe_signal, nullptr);
 		raise(SIGPIPE);
-		ASSERT_EQ(pipe(ends), 0);
-		dup2(ends[1], STDERR_FILENO);
-		::close(ends[0]);
-		log_error("nobody reads this");
-		EXPECT_EQ(sigpending(&pending), 0);
-		EXPECT_TRUE(sigismember(&pending, SIGPIPE));
+		lose_reader(make_pipe());
+		EXPECT_TRUE(is_pending(SIGPIPE));
 	});
 }
 
@@ -139,63 +168,28 @@ void make_room(int writer, int reader, size_t filled)
 		filled -= static_cast<size_t>(read(reader, filling.data(), std::min(filled, filling.size())));
 }
 
-// A child that waits is killed by its alarm.
-void expect_no_wait(int writer, int reader, bool lower_limit = false)
+// So many lines are lost, and the next one tells it. A child that waits is killed by its alarm.
+void lose_lines(const Ends &ends, int count, const std::string &wanted, bool lower_limit = false)
 {
 	const struct rlimit none = {0, 0};
-	const size_t filled = fill(writer);
+	const size_t filled = fill(ends.writer);
 
-	dup2(writer, STDERR_FILENO);
-	if (lower_limit)
+	dup2(ends.writer, STDERR_FILENO);
+	if (lower_limit) // no further descriptor, and poll() fails
 		setrlimit(RLIMIT_NOFILE, &none);
-	log_error("the first");
-	log_error("the second");
-	make_room(writer, reader, filled);
-	log_error("the third");
-	EXPECT_EQ(read_line(reader).substr(0, 49), "vipl: error: (2 lines were lost before) the third");
-}
-
-TEST(StandardError, OneLostLineIsCountedInTheSingular)
-{
-	child_lives([] {
-		int ends[2];
-
-		ASSERT_EQ(pipe(ends), 0);
-		const size_t filled = fill(ends[1]);
-		dup2(ends[1], STDERR_FILENO);
-		log_error("the first");
-		make_room(ends[1], ends[0], filled);
-		log_error("the second");
-		EXPECT_EQ(read_line(ends[0]), "vipl: error: (1 line was lost before) the second");
-	});
+	for (int i = 0; i < count; i++)
+		log_error("one of these");
+	make_room(ends.writer, ends.reader, filled);
+	log_error("the last");
+	EXPECT_EQ(read_line(ends.reader).substr(0, wanted.size()), wanted);
 }
 
 TEST(StandardError, IsNotWaitedForWhenItIsFull)
 {
-	child_lives([] {
-		int ends[2];
-
-		ASSERT_EQ(pipe(ends), 0);
-		expect_no_wait(ends[1], ends[0]);
-	});
-	child_lives([] {
-		int ends[2];
-
-		ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
-		expect_no_wait(ends[1], ends[0]);
-	});
-	child_lives([] {
-		int outer, inner;
-
-		ASSERT_EQ(openpty(&outer, &inner, nullptr, nullptr, nullptr), 0);
-		expect_no_wait(inner, outer);
-	});
-	child_lives([] { // no further descriptor, and poll() fails
-		int ends[2];
-
-		ASSERT_EQ(pipe(ends), 0);
-		expect_no_wait(ends[1], ends[0], true);
-	});
+	child_lives([] { lose_lines(make_pipe(), 1, "vipl: error: (1 line was lost before) the last"); });
+	for (Ends (*make)() : {make_pipe, make_socket, make_terminal})
+		child_lives([=] { lose_lines(make(), 2, "vipl: error: (2 lines were lost before) the last"); });
+	child_lives([] { lose_lines(make_pipe(), 2, "vipl: error: (2 lines were lost before) the last", true); });
 }
 
 TEST(StandardError, DoesNotNeedTheProgramsStdio)
@@ -207,27 +201,25 @@ TEST(StandardError, DoesNotNeedTheProgramsStdio)
 	EXPECT_NE(child.err.find("another thread"), std::string::npos);
 }
 
+void close_standard_files(int first = STDIN_FILENO)
+{
+	for (int fd = first; fd <= STDERR_FILENO; fd++)
+		::close(fd);
+	log_error("nobody hears this");
+}
+
 // What a program may have opened after it has closed its standard files.
 TEST(StandardError, IsNoOtherFileThatHasItsNumber)
 {
-	const std::pair<const char *, std::function<int()>> files[] = {
-		{"read and written", [] { return temporary(O_RDWR); }},
-		{"to be closed by exec()", [] { return temporary(O_WRONLY | O_CLOEXEC); }},
-		{"written", [] { return temporary(O_WRONLY); }},
-	};
-
-	for (const auto &[name, make] : files) {
-		SCOPED_TRACE(name);
-		child_lives([&make = make] {
-			for (int fd = 0; fd <= STDERR_FILENO; fd++)
-				::close(fd);
-			log_error("nobody hears this");
+	for (int how : {O_RDWR, O_WRONLY | O_CLOEXEC, O_WRONLY}) {
+		SCOPED_TRACE(how);
+		child_lives([=] {
+			close_standard_files();
 			const int null = ::open("/dev/null", O_RDONLY), zero = ::open("/dev/zero", O_RDONLY);
 			EXPECT_EQ(null, STDIN_FILENO);
 			EXPECT_EQ(zero, STDOUT_FILENO);
-			const int made = make(), flags = fcntl(made, F_GETFD) & FD_CLOEXEC ? O_CLOEXEC : 0;
-			const int fd = fcntl(made, F_DUPFD, 10);
-			dup3(fd, STDERR_FILENO, flags);
+			const int fd = fcntl(temporary(how), F_DUPFD, 10);
+			dup3(fd, STDERR_FILENO, how & O_CLOEXEC);
 			log_error("this neither");
 			EXPECT_EQ(size_of(STDERR_FILENO), 0);
 		});
@@ -240,44 +232,35 @@ TEST(StandardError, IsNoOtherFileThatHasItsNumber)
 		EXPECT_EQ(read(STDERR_FILENO, &count, sizeof(count)), -1) << count;
 	});
 	child_lives([] {
-		int ends[2];
+		const Ends ends = make_socket();
 		char byte;
 
-		ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 		::close(STDERR_FILENO);
 		log_error("nobody hears this");
-		dup2(ends[1], STDERR_FILENO);
+		dup2(ends.writer, STDERR_FILENO);
 		log_error("this neither");
-		EXPECT_EQ(recv(ends[0], &byte, 1, MSG_DONTWAIT), -1);
+		EXPECT_EQ(recv(ends.reader, &byte, 1, MSG_DONTWAIT), -1);
 	});
 }
 
 TEST(StandardError, MayBeRedirectedAtAnyTime)
 {
-	child_lives([] { // with standard output, by a daemon
-		for (int fd = 0; fd <= STDERR_FILENO; fd++)
-			::close(fd);
-		log_error("nobody hears this");
-		const int fd = fcntl(temporary(O_RDWR), F_DUPFD, 10);
-		dup2(fd, STDOUT_FILENO);
-		dup2(fd, STDERR_FILENO);
-		log_error("this");
-		EXPECT_GT(size_of(fd), 0);
-	});
-	child_lives([] { // while it was open
-		const int fd = temporary(O_WRONLY);
-		dup2(fd, STDERR_FILENO);
-		log_error("this");
-		EXPECT_GT(size_of(fd), 0);
-	});
-	child_lives([] {
-		const int fd = fcntl(temporary(O_WRONLY | O_APPEND), F_DUPFD, 10);
-		::close(STDERR_FILENO);
-		log_error("nobody hears this");
-		dup2(fd, STDERR_FILENO);
-		log_error("this");
-		EXPECT_GT(size_of(fd), 0);
-	});
+	const struct {
+		int first_closed, flags;
+	} cases[] = {{STDIN_FILENO, O_RDWR}, // with standard output, by a daemon
+		     {STDERR_FILENO, O_WRONLY | O_APPEND},
+		     {STDERR_FILENO + 1, O_WRONLY}}; // while it was open
+
+	for (const auto &each : cases)
+		child_lives([&] {
+			close_standard_files(each.first_closed);
+			const int fd = fcntl(temporary(each.flags), F_DUPFD, 10);
+			if (each.first_closed == STDIN_FILENO)
+				dup2(fd, STDOUT_FILENO);
+			dup2(fd, STDERR_FILENO);
+			log_error("this");
+			EXPECT_GT(size_of(fd), 0);
+		});
 }
 
 } // namespace

@@ -3,22 +3,17 @@
 // time limit.
 #include "local_socket.h"
 #include "old_kernel.h"
+#include "process.h"
 
 #include <arpa/inet.h>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <fcntl.h>
-#include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <string>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
-#include <vector>
 
 extern "C" {
 #include "base/strange.h"
@@ -35,25 +30,40 @@ namespace
 
 constexpr int LINGERING_SECONDS = 10000;
 
-// False where nobody may send descriptors.
-bool send_fds(int to, const std::vector<int> &fds, size_t bytes = 1, uint64_t data = 0,
-	      const sockaddr_un *address = nullptr, socklen_t length = 0)
-{
-	bool is_sent = local_socket_send_to(to, &data, bytes, fds.data(), static_cast<unsigned>(fds.size()), address, length);
-	EXPECT_TRUE(is_sent || errno == EPERM);
-	return is_sent;
-}
-
 bool is_readable(int fd)
 {
 	pollfd p = {fd, POLLIN, 0};
 	return poll(&p, 1, 0) == 1;
 }
 
-class Strange : public testing::Test
+bool is_closed(int fd)
+{
+	return fcntl(fd, F_GETFD) < 0;
+}
+
+// Where datagrams go, or by default to the other end.
+struct To {
+	int fd;
+	const sockaddr_un *address = nullptr;
+	socklen_t length = 0;
+	size_t bytes = 1; // of `data`
+	uint64_t data = 0;
+
+	// False where nobody may send descriptors.
+	bool send_fds(const std::vector<int> &fds) const
+	{
+		const unsigned count = static_cast<unsigned>(fds.size());
+		bool is_sent = local_socket_send_to(fd, &data, bytes, fds.data(), count, address, length, 0);
+		EXPECT_TRUE(is_sent || errno == EPERM);
+		return is_sent;
+	}
+};
+
+// Connections whose peers take nothing.
+class Strangers
 {
       public:
-	// A connection whose peer takes nothing. Whoever closes its last descriptor waits.
+	// Whoever closes its last descriptor waits.
 	int lingering()
 	{
 		sockaddr_in address{};
@@ -76,16 +86,15 @@ class Strange : public testing::Test
 		EXPECT_EQ(setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)), 0);
 		return fd;
 	}
-	void send_lingering(int to, size_t bytes = 1, uint64_t data = 0, const sockaddr_un *address = nullptr,
-			    socklen_t length = 0)
+	void send_lingering(const To &to)
 	{
 		int fd = lingering();
-		if (send_fds(to, {fd}, bytes, data, address, length))
+		if (to.send_fds({fd}))
 			close(fd); // not the last one: that is under way
 		else
 			kept.push_back(fd);
 	}
-	~Strange() override
+	~Strangers()
 	{
 		for (int fd : peers) // after this none lingers
 			close(fd);
@@ -95,59 +104,58 @@ class Strange : public testing::Test
 	std::vector<int> peers, kept;
 };
 
-class StrangeSocket : public Strange, public testing::WithParamInterface<int>
-{
+struct Strange : testing::Test, Strangers {
 };
 
-bool is_closed(int fd)
-{
-	return fcntl(fd, F_GETFD) < 0;
-}
+// The two ends of a socket, of which the library gets the first one.
+struct Ends {
+	int ours, theirs;
+
+	explicit Ends(int type)
+	{
+		int ends[2];
+		EXPECT_EQ(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends), 0);
+		ours = ends[0];
+		theirs = ends[1];
+	}
+};
+
+struct StrangeSocket : Strange, testing::WithParamInterface<int> {
+};
 
 TEST_P(StrangeSocket, IsClosedAtOnceWhereNothingIsUnread)
 {
-	int ends[2], alone = socket(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0);
+	const Ends ends(GetParam());
 
-	strange_close(alone);
-	EXPECT_TRUE(is_closed(alone));
-	ASSERT_EQ(socketpair(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0, ends), 0);
-	strange_close(ends[0]);
-	EXPECT_TRUE(is_closed(ends[0]));
-	strange_close(ends[1]);
-	EXPECT_TRUE(is_closed(ends[1])) << "its other end has gone";
+	// The last one is closed when its other end has gone.
+	for (int fd : {socket(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0), ends.ours, ends.theirs}) {
+		strange_close(fd);
+		EXPECT_TRUE(is_closed(fd));
+	}
 }
 
 TEST_P(StrangeSocket, IsClosedWithoutWaitingForWhatIsUnread)
 {
-	int ends[2];
+	for (bool is_behind_an_empty_one : {false, true}) {
+		const Ends ends(GetParam());
 
-	ASSERT_EQ(socketpair(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0, ends), 0);
-	send_lingering(ends[1]);
-	strange_close(ends[0]);
-	EXPECT_LT(send(ends[1], "x", 1, MSG_NOSIGNAL), 0) << "nothing can come any more";
-	close(ends[1]);
-}
-
-TEST_P(StrangeSocket, IsClosedWithoutWaitingForWhatIsBehindAnEmptyMessage)
-{
-	int ends[2];
-
-	ASSERT_EQ(socketpair(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0, ends), 0);
-	send(ends[1], "", 0, 0);
-	send_lingering(ends[1], GetParam() == SOCK_STREAM);
-	strange_close(ends[0]);
-	close(ends[1]);
+		if (is_behind_an_empty_one)
+			send(ends.theirs, "", 0, 0);
+		send_lingering({ends.theirs, nullptr, 0, !is_behind_an_empty_one || GetParam() == SOCK_STREAM});
+		strange_close(ends.ours);
+		EXPECT_LT(send(ends.theirs, "x", 1, MSG_NOSIGNAL), 0) << "nothing can come any more";
+		close(ends.theirs);
+	}
 }
 
 TEST_P(StrangeSocket, IsClosedWithoutWaitingWhereTheSenderHasGone)
 {
-	int ends[2];
+	const Ends ends(GetParam());
 
-	ASSERT_EQ(socketpair(AF_UNIX, GetParam() | SOCK_CLOEXEC, 0, ends), 0);
-	send(ends[0], "x", 1, 0); // unread: the other end sees a reset first
-	send_lingering(ends[1]);
-	close(ends[1]);
-	strange_close(ends[0]);
+	send(ends.ours, "x", 1, 0); // unread: the other end sees a reset first
+	send_lingering({ends.theirs});
+	close(ends.theirs);
+	strange_close(ends.ours);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, StrangeSocket, testing::Values(SOCK_STREAM, SOCK_SEQPACKET, SOCK_DGRAM));
@@ -164,7 +172,7 @@ TEST_F(Strange, AListenerIsClosedWithoutWaitingForItsClients)
 	ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr *>(&address), length), 0);
 	ASSERT_EQ(listen(listener, 4), 0);
 	ASSERT_EQ(connect(client, reinterpret_cast<sockaddr *>(&address), length), 0);
-	send_lingering(client);
+	send_lingering({client});
 	strange_close_listener(listener);
 	EXPECT_LT(send(client, "x", 1, MSG_NOSIGNAL), 0);
 	close(client);
@@ -178,15 +186,22 @@ class Closed
 	{
 		EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
 	}
-	int give()
+	int give() const
 	{
 		return ends[1];
 	}
-	void wait()
+	void wait() const
 	{
 		char byte;
 		EXPECT_EQ(read(ends[0], &byte, 1), 0);
 		close(ends[0]);
+	}
+	// Sends many descriptors of it, so many times.
+	void send_many(const To &to, int times) const
+	{
+		for (int i = 0; i < times; i++)
+			to.send_fds(std::vector<int>(LOCAL_SOCKET_MOST, give()));
+		close(give());
 	}
 	int ends[2];
 };
@@ -201,21 +216,16 @@ int open_descriptors()
 
 TEST_F(Strange, WhatIsUnreadIsNeverReceived)
 {
-	int ends[2], before = open_descriptors();
-	Closed sent;
+	const int before = open_descriptors();
+	const Ends ends(SOCK_SEQPACKET);
+	const Closed sent;
 
-	ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	for (int i = 0; i < 20; i++)
-		send_fds(ends[1], std::vector<int>(253, sent.give()));
-	close(ends[1]);
-	close(sent.give());
-	rlimit limit{}, none{};
-	ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	none = limit;
-	none.rlim_cur = static_cast<rlim_t>(ends[0]) + 1; // no descriptor is free
-	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
-	strange_close(ends[0]);
-	ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	sent.send_many({ends.theirs}, 20);
+	close(ends.theirs);
+	{
+		const FileLimit none(static_cast<rlim_t>(ends.ours) + 1); // no descriptor is free
+		strange_close(ends.ours);
+	}
 	sent.wait();
 	while (open_descriptors() > before)
 		;
@@ -223,43 +233,33 @@ TEST_F(Strange, WhatIsUnreadIsNeverReceived)
 
 TEST_F(Strange, AMessageWithDescriptorsIsNotDiscarded)
 {
-	int ends[2];
+	const Ends ends(SOCK_DGRAM);
 
-	ASSERT_EQ(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, ends), 0);
-	send(ends[1], "x", 1, 0);
-	send_lingering(ends[1]);
-	EXPECT_EQ(strange_discard(ends[0]), STRANGE_TAKEN);
-	EXPECT_EQ(strange_discard(ends[0]), STRANGE_DESCRIPTORS);
-	EXPECT_EQ(strange_discard(ends[0]), STRANGE_DESCRIPTORS);
-	strange_close(ends[0]);
-	close(ends[1]);
+	send(ends.theirs, "x", 1, 0);
+	send_lingering({ends.theirs});
+	EXPECT_EQ(strange_discard(ends.ours), STRANGE_TAKEN);
+	EXPECT_EQ(strange_discard(ends.ours), STRANGE_DESCRIPTORS);
+	EXPECT_EQ(strange_discard(ends.ours), STRANGE_DESCRIPTORS);
+	strange_close(ends.ours);
+	close(ends.theirs);
 }
 
 // In a stream the descriptors may come with a byte that is read by none but who asks for it.
 TEST_F(Strange, AStreamIsClosedWithoutWaitingForWhatCameWithAnUrgentByte)
 {
-	int ends[2], fd = lingering();
-	char byte = 0, control[CMSG_SPACE(sizeof(fd))] = {};
-	iovec place = {&byte, 1};
-	msghdr message{};
+	const Ends ends(SOCK_STREAM);
+	const int fd = lingering();
 
-	ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-	message.msg_iov = &place;
-	message.msg_iovlen = 1;
-	message.msg_control = control;
-	message.msg_controllen = sizeof(control);
-	*CMSG_FIRSTHDR(&message) = {CMSG_LEN(sizeof(fd)), SOL_SOCKET, SCM_RIGHTS};
-	memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), &fd, sizeof(fd));
-	if (sendmsg(ends[1], &message, MSG_OOB) < 0)
+	if (!local_socket_send_to(ends.theirs, "", 1, &fd, 1, nullptr, 0, MSG_OOB))
 		GTEST_SKIP() << "this kernel has no urgent bytes here";
 	close(fd);
-	close(ends[1]);
-	strange_close(ends[0]);
+	close(ends.theirs);
+	strange_close(ends.ours);
 }
 
 TEST_F(Strange, ManyThatLingerKeepNoThread)
 {
-	Closed last;
+	const Closed last;
 
 	for (unsigned i = 0; i < 40; i++)
 		closer_take(lingering(), 1);
@@ -268,174 +268,142 @@ TEST_F(Strange, ManyThatLingerKeepNoThread)
 	EXPECT_TRUE(closer_admits(1));
 }
 
-class Bell : public Strange
-{
-      public:
-	Bell()
-	{
-		socklen_t length = sizeof(name);
-		EXPECT_GE(bell, 0);
-		EXPECT_EQ(getsockname(bell, reinterpret_cast<sockaddr *>(&name), &length), 0);
-		name_length = length;
-	}
-	~Bell() override
-	{
-		bell_destroy(bell);
-		close(other);
-	}
-	void say(const void *bytes, size_t length)
-	{
-		sendto(other, bytes, length, MSG_DONTWAIT, reinterpret_cast<sockaddr *>(&name), name_length);
-	}
+// A bell, and a stranger's socket.
+struct Bell : Strangers {
 	uint64_t number = 0;
-	int bell = bell_create(&number, true);
+	int fd = bell_create(&number, true);
 	int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	sockaddr_un name{};
-	socklen_t name_length;
+	To to = {other, &name, sizeof(name), sizeof(number), htobe64(number)}; // with the number
+
+	Bell()
+	{
+		EXPECT_GE(fd, 0);
+		EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr *>(&name), &to.length), 0);
+	}
+	~Bell()
+	{
+		bell_destroy(fd);
+		close(other);
+	}
+	void say(const void *bytes, size_t length) const
+	{
+		sendto(other, bytes, length, MSG_DONTWAIT, reinterpret_cast<const sockaddr *>(&name), to.length);
+	}
 };
 
-TEST_F(Bell, IsRungByWhoKnowsItsNumber)
+TEST(Bells, AreRungByWhoKnowsTheirNumber)
 {
-	bell_ring(other, number);
-	EXPECT_TRUE(is_readable(bell));
-	bell_drain(bell);
-	EXPECT_FALSE(is_readable(bell));
+	const Bell bell;
+
+	bell_ring(bell.other, bell.number);
+	EXPECT_TRUE(is_readable(bell.fd));
+	bell_drain(bell.fd);
+	EXPECT_FALSE(is_readable(bell.fd));
 }
 
-TEST_F(Bell, IsNotRungByWhoSeesItsName)
+TEST(Bells, AreNotRungByWhoSeesTheirName)
 {
-	const char *shown = strrchr(name.sun_path + 1, '-') + 1;
-	uint64_t guess = htobe64(strtoull(shown, nullptr, 16)), zero = 0, near = htobe64(number ^ 1);
+	const Bell bell;
+	const char *shown = strrchr(bell.name.sun_path + 1, '-') + 1;
 
-	say("x", 1);
-	say("", 0);
-	say(&guess, sizeof(guess));
-	say(&zero, sizeof(zero));
-	say(&near, sizeof(near));
-	EXPECT_FALSE(is_readable(bell));
+	bell.say("x", 1);
+	bell.say("", 0);
+	for (uint64_t guess : {htobe64(strtoull(shown, nullptr, 16)), uint64_t{0}, htobe64(bell.number ^ 1)})
+		bell.say(&guess, sizeof(guess));
+	EXPECT_FALSE(is_readable(bell.fd));
 }
 
-TEST_F(Bell, DoesNotWaitForWhatComesWithARing)
+// A peer could send that where the kernel lets it. Then the bell is destroyed without waiting, too.
+TEST(Bells, AreDrainedWithoutWaitingForWhatComesWithARing)
 {
-	// As a peer could where the kernel lets it.
-	for (unsigned i = 0; i < 3; i++)
-		send_lingering(other, sizeof(number), htobe64(number), &name, name_length);
-	while (is_readable(bell))
-		bell_drain(bell);
+	for (bool is_drained : {true, false}) {
+		Bell bell;
+
+		for (unsigned i = 0; i < 3; i++)
+			bell.send_lingering(bell.to);
+		while (is_drained && is_readable(bell.fd))
+			bell_drain(bell.fd);
+	}
 }
 
-TEST_F(Bell, IsDestroyedWithoutWaitingForWhatCameWithARing)
+// In a process of its own, as the filter stays.
+void run(const std::function<bool()> &filter, const std::function<void()> &test)
 {
-	send_lingering(other, sizeof(number), htobe64(number), &name, name_length);
-}
-
-// Each in a process of its own: the filter stays.
-class OldBell : public testing::Test
-{
-      public:
-	void run(void (*test)(), bool (*filter)() = be_before_6_16)
-	{
-		pid_t child = fork();
-		if (!child) {
-			if (!filter())
-				_exit(77);
+	const Child child = passing_child({}, [&] {
+		if (!filter())
+			printf("none");
+		else
 			test();
-			_exit(HasFailure());
-		}
-		int status = -1;
-		ASSERT_EQ(waitpid(child, &status, 0), child);
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
-			GTEST_SKIP() << "no filter of system calls";
-		EXPECT_EQ(status, 0);
-	}
-};
+	});
 
-class BellAndStranger : public Bell
-{
-      public:
-	void TestBody() override
-	{
-	}
-};
+	if (child.out == "none")
+		GTEST_SKIP() << "no filter of system calls";
+}
 
-TEST_F(OldBell, WhatComesWithRingsIsTakenWithoutADescriptorOfOurs)
+TEST(Bells, OfAnOldKernelTakeWhatComesWithRingsWithoutADescriptorOfOurs)
 {
-	run([] {
-		BellAndStranger it;
-		Closed sent;
+	run(be_before_6_16, [] {
+		Bell bell;
+		const Closed sent;
+
 		EXPECT_FALSE(bell_takes_no_descriptors());
-		for (int i = 0; i < 5; i++)
-			send_fds(it.other, std::vector<int>(253, sent.give()), sizeof(it.number), htobe64(it.number), &it.name,
-				 it.name_length);
-		close(sent.give());
-		it.send_lingering(it.other, sizeof(it.number), htobe64(it.number), &it.name, it.name_length);
+		sent.send_many(bell.to, 5);
+		bell.send_lingering(bell.to);
 		rlimit few{};
-		few.rlim_cur = few.rlim_max = static_cast<rlim_t>(it.bell) + 254;
+		few.rlim_cur = few.rlim_max = static_cast<rlim_t>(bell.fd) + 254;
 		int taken;
 		EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-		while ((taken = dup(it.bell)) >= 0) // none is free
-			it.kept.push_back(taken);
-		EXPECT_EQ(bell_drain(it.bell), EBUSY) << "it stays, for a thread that nobody waits for";
-		while (bell_drain(it.bell) == EBUSY)
+		while ((taken = dup(bell.fd)) >= 0) // none is free
+			bell.kept.push_back(taken);
+		EXPECT_EQ(bell_drain(bell.fd), EBUSY) << "it stays, for a thread that nobody waits for";
+		while (bell_drain(bell.fd) == EBUSY)
 			;
 		sent.wait();
-		EXPECT_FALSE(is_readable(it.bell));
+		EXPECT_FALSE(is_readable(bell.fd));
 	});
 }
 
-TEST_F(OldBell, IsDestroyedWhileItIsDrained)
+TEST(Bells, OfAnOldKernelAreDestroyedWhileTheyAreDrained)
 {
-	run([] {
+	run(be_before_6_16, [] {
 		for (int i = 0; i < 50; i++) {
-			BellAndStranger it;
-			Closed sent;
-			send_fds(it.other, {sent.give()}, sizeof(it.number), htobe64(it.number), &it.name, it.name_length);
+			Bell bell;
+			const Closed sent;
+
+			bell.to.send_fds({sent.give()});
 			close(sent.give());
-			EXPECT_EQ(bell_drain(it.bell), EBUSY);
-			bell_destroy(it.bell);
-			it.bell = -1;
+			EXPECT_EQ(bell_drain(bell.fd), EBUSY);
+			bell_destroy(bell.fd);
+			bell.fd = -1;
 			sent.wait();
 		}
 	});
 }
 
-constexpr unsigned HANGING = 500, HANG = 40;
-int listener;
-
-class Unclosed : public OldBell
+TEST(Unclosed, DescriptorsOfOneUserKeepOutThisUserAndHoldUpNobodyElse)
 {
-      public:
-	static void send_many(uid_t user)
-	{
-		for (unsigned i = 0; i < HANG; i++) {
-			EXPECT_EQ(dup2(STDIN_FILENO, static_cast<int>(HANGING + i)), static_cast<int>(HANGING + i));
-			closer_take(static_cast<int>(HANGING + i), user);
-		}
-	}
-	static bool closing_hangs()
-	{
-		listener = make_closing_hang(HANGING, HANGING + HANG);
-		return listener >= 0;
-	}
-};
+	constexpr int HANGING = 500, HANG = 40;
+	int listener = -1;
 
-TEST_F(Unclosed, DescriptorsOfOneUserKeepOutThisUserAndHoldUpNobodyElse)
-{
-	run(
-		[] {
-			Closed other;
-			EXPECT_TRUE(closer_admits(7));
-			send_many(7);
-			EXPECT_FALSE(closer_admits(7));
-			EXPECT_TRUE(closer_admits(8));
-			EXPECT_FALSE(closer_is_busy());
-			closer_take(other.give(), 8);
-			other.wait();
-			close(listener); // now they do not hang any more
-			while (!closer_admits(7))
-				;
-		},
-		closing_hangs);
+	run([&] { return (listener = make_closing_hang(HANGING, HANGING + HANG)) >= 0; },
+	    [&] {
+		    const Closed other;
+
+		    EXPECT_TRUE(closer_admits(7));
+		    for (int fd = HANGING; fd < HANGING + HANG; fd++) {
+			    EXPECT_EQ(dup2(STDIN_FILENO, fd), fd);
+			    closer_take(fd, 7);
+		    }
+		    EXPECT_FALSE(closer_admits(7));
+		    EXPECT_TRUE(closer_admits(8));
+		    EXPECT_FALSE(closer_is_busy());
+		    closer_take(other.give(), 8);
+		    other.wait();
+		    close(listener); // now they do not hang any more
+		    while (!closer_admits(7))
+			    ;
+	    });
 }
 
 } // namespace

@@ -1,43 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The log line about a connection's end, where no error handler is set, on either device. A disconnect of the peer is
-// information, and a loss is an error.
+// The log line about a connection's end, where no error handler is set, on either device: a disconnect of the peer is
+// information, and a loss is an error. And that about a connection that another user cannot make.
 #include "line.h"
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace
 {
-
-// Reads standard error of this process.
-class StandardError
-{
-      public:
-	StandardError()
-	{
-		int ends[2];
-		EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
-		dup2(ends[1], STDERR_FILENO);
-		::close(ends[1]);
-		end_ = ends[0];
-	}
-	// Waits for the next line and returns it.
-	std::string line()
-	{
-		pollfd readable = {end_, POLLIN, 0};
-		std::string line;
-		char byte;
-		while (poll(&readable, 1, PATIENCE) == 1 && read(end_, &byte, 1) == 1 && byte != '\n')
-			line += byte;
-		return line;
-	}
-
-      private:
-	int end_;
-};
 
 class ToldEnds : public NicTest
 {
@@ -51,85 +21,58 @@ class ToldEnds : public NicTest
 			EXPECT_EQ(VipErrorCallback(nic, nullptr, nullptr), VIP_SUCCESS);
 			a = make_vi();
 			b = make_vi();
-			StandardError err;
+			int ends[2];
+			char line[512] = "";
+
+			EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
+			dup2(ends[1], STDERR_FILENO);
 			connect_and_end();
 			expect_state(a, VIP_STATE_ERROR);
 			make_cq(1); // waits for the lock that is held from the change of state to the report
 			auto *odd = reinterpret_cast<VIP_DESCRIPTOR *>(static_cast<char *>(memory.base) + 1);
 			EXPECT_EQ(post_send(a, odd), VIP_INVALID_PARAMETER);
-			printf("%s", err.line().c_str());
+			EXPECT_TRUE(fgets(line, sizeof(line), fdopen(ends[0], "r"))); // another thread writes it
+			printf("%s", line);
 		});
 		return child.out;
 	}
-	std::string first_line_of_disconnected(const char *level, const Device &device)
-	{
-		return first_line(level, device, [this] {
-			connect(a, b);
-			EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
-		});
-	}
-	VIP_RETURN accept(const std::string &door)
-	{
-		VIP_CONN_HANDLE conn = nullptr;
-
-		EXPECT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
-		return VipConnectAccept(conn, a);
-	}
 };
 
-const char MISTAKE[] = ": a descriptor could not be posted (and no error handler is set)";
-const char LOST[] = ": connection lost (and no error handler is set)";
+const std::string MISTAKE = ": a descriptor could not be posted (and no error handler is set)";
+const std::string LOST = ": connection lost (and no error handler is set)";
+const std::string ENDED = ": the peer has ended the connection";
 
 TEST_F(ToldEnds, APeerThatDisconnectsFirstIsInformationAndNotToldUnlessAskedFor)
 {
-	for (const Device *device : {&RDMA, &VIA_LO}) {
-		std::string line = first_line_of_disconnected("info", *device);
+	for (const Device *device : {&RDMA, &VIA_LO})
+		for (const auto &[level, wanted] : {std::pair("info", ENDED), {"error", MISTAKE}, {"warning", MISTAKE}}) {
+			std::string line = first_line(level, *device, [this] {
+				connect(a, b);
+				EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+			});
 
-		EXPECT_EQ(line.find("vipl: info: NIC "), 0u) << line;
-		EXPECT_NE(line.find(": the peer has ended the connection"), std::string::npos) << line;
-		for (const char *level : {"error", "warning"}) {
-			line = first_line_of_disconnected(level, *device);
-			EXPECT_NE(line.find(MISTAKE), std::string::npos) << line;
+			EXPECT_EQ(line.find("vipl: info: NIC ") == 0, wanted == ENDED) << line;
+			EXPECT_NE(line.find(wanted), std::string::npos) << line;
 		}
-	}
 }
 
-TEST_F(ToldEnds, ALostConnectionIsAnErrorOnAnRdmaDevice)
+TEST_F(ToldEnds, ALostConnectionIsAnError)
 {
-	std::string line = first_line("error", RDMA, [this] {
-		auto accepted = std::async(std::launch::async, [this] { return accept("door"); });
-		Line peer("door");
+	for (const Device *device : {&RDMA, &VIA_LO}) {
+		std::string line = first_line("error", *device, [&] {
+			const std::string door = "ends of " + std::to_string(getpid());
+			auto accepted = std::async(std::launch::async, [&] { return accept_one(nic, door, a); });
+			Line peer(*device, door);
 
-		EXPECT_TRUE(peer.say(good_message(MESSAGE_REQUEST, "door")));
-		EXPECT_EQ(peer.next(), MESSAGE_ACCEPT);
-		EXPECT_TRUE(peer.say(MESSAGE_CONFIRM));
-		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-	});
+			EXPECT_TRUE(peer.say(Spoken(*device, MESSAGE_REQUEST, door)));
+			EXPECT_EQ(peer.next(), MESSAGE_ACCEPT);
+			EXPECT_TRUE(peer.say(MESSAGE_CONFIRM));
+			EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+		});
 
-	EXPECT_NE(line.find(LOST), std::string::npos) << line;
-}
-
-// The peer ends without a disconnect. It is forked while this process has one thread: another could hold a lock of the
-// allocator, for which the child would wait.
-TEST_F(ToldEnds, ALostConnectionIsAnErrorOnTheLoopbackDevice)
-{
-	const std::string door = "ends of " + std::to_string(getpid());
-	int status = -1;
-	pid_t peer = fork();
-
-	if (!peer) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(40);
-		open("via_lo");
-		a = make_vi();
-		EXPECT_EQ(accept(door), VIP_SUCCESS);
-		_exit(testing::Test::HasFailure());
+		EXPECT_EQ(line.find("vipl: error: NIC "), 0u) << line;
+		EXPECT_NE(line.find(LOST), std::string::npos) << line;
 	}
-	std::string line = first_line("error", VIA_LO, [&] { EXPECT_EQ(request(a, door, PATIENCE), VIP_SUCCESS); });
-	ASSERT_EQ(waitpid(peer, &status, 0), peer);
-	EXPECT_EQ(status, 0);
-	EXPECT_EQ(line.find("vipl: error: NIC "), 0u) << line;
-	EXPECT_NE(line.find(LOST), std::string::npos) << line;
 }
 
 // VIA has one status for several errors.
@@ -144,6 +87,48 @@ TEST_F(ToldEnds, FailedSendsAreNamedInTheDevicesWords)
 		expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
 	});
 	EXPECT_NE(line.find(std::string("a send has failed: ") + ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)), std::string::npos) << line;
+}
+
+// ---- another user: the kernel serves an RDMA device, by EACCES, to nobody but the one who has opened it ----
+
+using OtherUser = NicTest;
+
+TEST_F(OtherUser, IsRefusedConnectionsWithWordsAndCostsNoTime)
+{
+	Child child = passing_child({}, [&] {
+		open();
+		a = make_vi();
+		fake_fail_always("rdma_get_cm_event", EACCES);
+		EXPECT_EQ(request(a, "door", PATIENCE), VIP_ERROR_RESOURCE); // an event comes, and cannot be read
+		EXPECT_EQ(request(a, "door", PATIENCE), VIP_ERROR_RESOURCE);
+		EXPECT_LT(fake_calls("rdma_get_cm_event"), 10U);
+	});
+	EXPECT_NE(child.err.find("cannot connect: Permission denied (the kernel refuses RDMA to a "
+				 "process whose user, groups or capabilities have changed since VipOpenNic"),
+		  std::string::npos)
+		<< child.err;
+}
+
+TEST_F(OtherUser, IsToldWhyItCannotConnectAndSend)
+{
+	Child child = passing_child({}, [&] {
+		open();
+		make_pair();
+		Vi x = make_vi(), y = make_vi();
+		auto requested = request_async(x, "door");
+		VIP_CONN_HANDLE conn = nullptr;
+		EXPECT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+		fake_fail("ibv_modify_qp", 2, EACCES); // to RTR
+		EXPECT_EQ(VipConnectAccept(conn, y), VIP_ERROR_RESOURCE);
+		EXPECT_EQ(requested.get(), VIP_REJECT);
+		fake_fail_always("ibv_post_send", EACCES);
+		post_send(a, descriptor(0, {}));
+	});
+	for (const char *what : {"cannot accept a connection", "a descriptor is refused"}) {
+		size_t at = child.err.find(what);
+		ASSERT_NE(at, std::string::npos) << child.err;
+		EXPECT_NE(child.err.find("have changed since VipOpenNic", at), std::string::npos) << child.err;
+	}
 }
 
 } // namespace

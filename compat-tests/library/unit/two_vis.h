@@ -29,5 +29,21 @@ class TwoVis : public NicTest
 		expect_sent(b, s);
 		expect_received(a, d);
 	}
+	std::future<VIP_RETURN> request_once(const std::string &door)
+	{
+		return std::async(std::launch::async, [=] { return request(a, door, PATIENCE); });
+	}
+	// Checks that the VIs are IDLE, and that they connect and work, with these receives, which are posted again.
+	void expect_works()
+	{
+		fake_forget_faults();
+		expect_state(a, VIP_STATE_IDLE);
+		expect_state(b, VIP_STATE_IDLE);
+		connect(a, b, "again");
+		expect_messages();
+		disconnect_pair();
+		ASSERT_EQ(post_recv(a, d), VIP_SUCCESS);
+		ASSERT_EQ(post_recv(b, e), VIP_SUCCESS);
+	}
 	VIP_DESCRIPTOR *d = nullptr, *e = nullptr; // receives of a, of b
 };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Threads that wait: what that costs, and what wakes them.
-#include "support.h"
+// Threads and handlers that wait: what that costs, what wakes them, and failures of the device or the system.
+#include "process.h"
 
 #include <atomic>
-#include <thread>
+#include <poll.h>
 
 namespace
 {
@@ -25,18 +25,11 @@ class Waiters : public NicTest
 		EXPECT_TRUE(eventually([&] { return fake_calls(signature) > before; }));
 		return result;
 	}
-	std::future<VIP_RETURN> recv_wait(const Vi &vi)
+	std::future<VIP_RETURN> start_wait(VIP_RETURN (*call)(VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **), const Vi &vi)
 	{
 		return start("ibv_req_notify_cq", [=] {
 			VIP_DESCRIPTOR *done;
-			return VipRecvWait(vi, VIP_INFINITE, &done);
-		});
-	}
-	std::future<VIP_RETURN> send_wait(const Vi &vi)
-	{
-		return start("ibv_req_notify_cq", [=] {
-			VIP_DESCRIPTOR *done;
-			return VipSendWait(vi, VIP_INFINITE, &done);
+			return call(vi, VIP_INFINITE, &done);
 		});
 	}
 };
@@ -52,18 +45,17 @@ TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
 		EXPECT_EQ(VipRecvWait(a, 1, &done), VIP_TIMEOUT);
 		return fake_calls("ibv_poll_cq") - before;
 	};
-	int spinning = 0;
+	const auto spinning = [&](int waits) {
+		int count = 0;
 
-	for (int i = 0; i < 8; ++i)
-		spinning += polls_of_a_wait() > without;
-	EXPECT_GT(spinning, 0);
-	spinning = 0;
-	for (int i = 0; i < 63; ++i)
-		spinning += polls_of_a_wait() > without;
-	EXPECT_EQ(spinning, 0);
-	for (int i = 0; i < 64; ++i)
-		spinning += polls_of_a_wait() > without;
-	EXPECT_EQ(spinning, 1);
+		while (waits--)
+			count += polls_of_a_wait() > without;
+		return count;
+	};
+
+	EXPECT_GT(spinning(8), 0);
+	EXPECT_EQ(spinning(63), 0);
+	EXPECT_EQ(spinning(64), 1);
 }
 
 TEST_F(Waiters, OneThatSleepsAloneReadsTheChannelAtMostOnce)
@@ -71,7 +63,7 @@ TEST_F(Waiters, OneThatSleepsAloneReadsTheChannelAtMostOnce)
 	make_pair();
 	posted_receive(b, 0, {{memory.data(), 8}});
 	const uint64_t before = fake_calls("ibv_get_cq_event");
-	auto waiting = recv_wait(b);
+	auto waiting = start_wait(VipRecvWait, b);
 	posted_send(a, 1, {{memory.data(100), 8}});
 	EXPECT_EQ(waiting.get(), VIP_SUCCESS);
 	EXPECT_LE(fake_calls("ibv_get_cq_event") - before, 1U);
@@ -96,7 +88,7 @@ TEST_F(Waiters, ClosingTheNicEndsAnAccept)
 TEST_F(Waiters, APostWakesWhoWaitsOnAnEmptyQueueOfAViThatIsFlushing)
 {
 	a = make_vi();
-	auto waited = send_wait(a);
+	auto waited = start_wait(VipSendWait, a);
 
 	EXPECT_EQ(post_send(a, descriptor(0, {})), VIP_SUCCESS); // not connected, so it is flushed
 	EXPECT_EQ(waited.get(), VIP_DESCRIPTOR_ERROR);
@@ -104,31 +96,119 @@ TEST_F(Waiters, APostWakesWhoWaitsOnAnEmptyQueueOfAViThatIsFlushing)
 
 TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
 {
-	std::vector<Vi> from, to;
-	std::vector<std::thread> threads;
+	constexpr size_t MANY = 40; // CQs: more than there are channels
+	std::vector<Vi> from(MANY), to(MANY);
+	std::vector<std::future<VIP_RETURN>> received;
 
-	for (size_t i = 0; i < 40; i++) { // more CQs than there are channels
-		from.push_back(make_vi());
-		to.push_back(make_vi());
+	for (size_t i = 0; i < MANY; i++) {
+		from[i] = make_vi();
+		to[i] = make_vi();
 		connect(from[i], to[i], "vi " + std::to_string(i));
 		posted_receive(to[i], i, {{memory.data(16 * i), 16}});
 	}
-	std::atomic<int> got{0};
-	for (size_t i = 0; i < 40; i++) {
-		threads.emplace_back([&, i] {
-			VIP_DESCRIPTOR *done = nullptr;
-			if (VipRecvWait(to[i], PATIENCE, &done) == VIP_SUCCESS)
-				got++;
-		});
+	for (const Vi &vi : to)
+		received.push_back(std::async(std::launch::async, [=] {
+			VIP_DESCRIPTOR *done;
+			return VipRecvWait(vi, PATIENCE, &done);
+		}));
+	for (size_t i = MANY; i-- > 0;)
+		expect_sent(from[i], posted_send(from[i], 100 + i, {{memory.data(5000), 16}}));
+	for (auto &each : received)
+		EXPECT_EQ(each.get(), VIP_SUCCESS);
+}
+
+// ---- VipRecvNotify and VipCQNotify ----
+
+class Notify : public PairTest
+{
+      protected:
+	static void count(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *)
+	{
+		++*static_cast<std::atomic<int> *>(context);
 	}
-	for (size_t i = 40; i-- > 0;) {
-		VIP_DESCRIPTOR *s = descriptor(100 + i, {{memory.data(5000), 16}});
-		EXPECT_EQ(post_send(from[i], s), VIP_SUCCESS);
-		expect_sent(from[i], s);
+	VIP_RETURN notify(const Vi &vi)
+	{
+		return VipRecvNotify(vi, &called, count);
 	}
-	for (std::thread &thread : threads)
-		thread.join();
-	EXPECT_EQ(got, 40);
+	void send_one()
+	{
+		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
+		posted_receive(b, 0, {{memory.data(), 8}});
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+	}
+	bool reach(int wanted)
+	{
+		return eventually([&] { return called == wanted; });
+	}
+	std::atomic<int> called{0};
+};
+
+TEST_F(Notify, ACqThatCannotBeArmedIsLookedAtAgainAndAgain)
+{
+	fake_fail_always("ibv_req_notify_cq", EIO);
+	uint64_t before = fake_calls("ibv_req_notify_cq");
+	ASSERT_EQ(notify(b), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > before; }));
+	send_one();
+	EXPECT_TRUE(reach(1));
+	fake_forget_faults();
+}
+
+TEST_F(Notify, WithoutFileDescriptorsIsAResourceError)
+{
+	VIP_RETURN rc;
+	{
+		const FileLimit none(0); // for this call only, since a sanitizer needs file descriptors, too
+		rc = VipRecvNotify(b.handle, nullptr, count);
+	}
+	EXPECT_EQ(rc, VIP_ERROR_RESOURCE);
+	EXPECT_EQ(notify(b), VIP_SUCCESS);
+	send_one();
+	EXPECT_TRUE(reach(1));
+}
+
+TEST_F(Notify, ThatHasBeenServedCostsNothingAnyMore)
+{
+	ASSERT_EQ(notify(b), VIP_SUCCESS);
+	send_one();
+	ASSERT_TRUE(reach(1));
+	uint64_t armed = fake_calls("ibv_req_notify_cq");
+	for (int i = 0; i < 50; i++)
+		expect_traffic(a, b); // its waits need not sleep
+	EXPECT_EQ(fake_calls("ibv_req_notify_cq"), armed);
+}
+
+TEST_F(Notify, ThatIsOutstandingSleepsAlsoAfterItWasWokenForNothing)
+{
+	VIP_CQ_HANDLE cq = make_cq(5);
+	Vi on_cq = make_vi(cq, cq);
+	auto ignore = [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {};
+	uint64_t armed = fake_calls("ibv_req_notify_cq");
+	ASSERT_EQ(VipCQNotify(cq, nullptr, ignore), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed; }));
+	EXPECT_EQ(VipDestroyVi(on_cq), VIP_SUCCESS); // wakes all threads that wait at its CQs
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > armed + 1; }));
+	double before = seconds(CLOCK_PROCESS_CPUTIME_ID);
+	poll(nullptr, 0, 300);
+	EXPECT_LT(seconds(CLOCK_PROCESS_CPUTIME_ID) - before, 0.1);
+}
+
+TEST_F(Notify, OneAnnouncementForManyCompletionsServesAllThatWait)
+{
+	const int COUNT = 10;
+	options([](fake_options &o) { o.hold_completions = true; });
+	for (int i = 0; i < COUNT; i++)
+		ASSERT_EQ(notify(b), VIP_SUCCESS);
+	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > 0; }));
+	for (size_t i = 0; i < COUNT; i++) {
+		posted_receive(b, i, {{memory.data(), 8}});
+		posted_send(a, 100 + i, {{memory.data(100), 8}});
+	}
+	EXPECT_EQ(called, 0);
+	EXPECT_EQ(fake_release(-1), 2 * COUNT);
+	EXPECT_TRUE(reach(COUNT));
+	options([](fake_options &o) { o.hold_completions = false; });
 }
 
 } // namespace

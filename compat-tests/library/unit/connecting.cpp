@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipConnectWait, Accept and Reject, whatever requesters do.
+// Clients and servers: each end, whatever the other one does.
 #include "line.h"
 #include "two_vis.h"
 
@@ -10,33 +10,25 @@ using namespace std::chrono_literals;
 namespace
 {
 
+// ---- VipConnectWait, Accept and Reject ----
+
 class Accepting : public TwoVis
 {
       protected:
 	// One whose request a wait has got, as `conn`.
-	Line make_request(const Described &described = {}, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY,
-			    uint32_t max_transfer = 65536)
+	Line make_request(const Described &described = {})
 	{
 		const std::string door = "door " + std::to_string(doors++);
 		auto waited = std::async(std::launch::async, [=] { return wait(door, PATIENCE, &conn); });
 		Line talker(door);
 
-		EXPECT_TRUE(talker.say(good_message(MESSAGE_REQUEST, door, "", level, max_transfer, described)));
+		EXPECT_TRUE(talker.say(good_message(MESSAGE_REQUEST, door, "", VIP_SERVICE_RELIABLE_DELIVERY, 65536, described)));
 		EXPECT_EQ(waited.get(), VIP_SUCCESS);
 		return talker;
 	}
 	std::future<VIP_RETURN> accept_async()
 	{
 		return std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
-	}
-	void expect_works()
-	{
-		connect(a, b, "again");
-		expect_messages();
-		for (const auto &[vi, receive] : {std::pair(&a, d), {&b, e}}) {
-			EXPECT_EQ(VipDisconnect(*vi), VIP_SUCCESS);
-			ASSERT_EQ(post_recv(*vi, receive), VIP_SUCCESS);
-		}
 	}
 	VIP_CONN_HANDLE conn = nullptr;
 	int doors = 0;
@@ -79,28 +71,6 @@ TEST_F(Accepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 	EXPECT_EQ(other.next(), MESSAGE_NO_MATCH);
 	EXPECT_TRUE(right.say(good_message(MESSAGE_REQUEST, "door")));
 	EXPECT_EQ(waited.get(), VIP_SUCCESS) << "and the wait goes on";
-}
-
-TEST_F(Accepting, ARequestWithOddAttributesIsNotAccepted)
-{
-	struct {
-		int reliability;
-		uint32_t transfer;
-		VIP_RETURN wanted;
-	} cases[] = {{VIP_SERVICE_UNRELIABLE, 65536, VIP_INVALID_RELIABILITY_LEVEL},
-		     {0, 65536, VIP_INVALID_RELIABILITY_LEVEL},
-		     {15, 65536, VIP_INVALID_RELIABILITY_LEVEL},
-		     {VIP_SERVICE_RELIABLE_DELIVERY, 0, VIP_INVALID_MTU},
-		     {VIP_SERVICE_RELIABLE_DELIVERY, 0xFFFFFFFF, VIP_INVALID_MTU}};
-
-	for (const auto &each : cases) {
-		Line talker = make_request({}, static_cast<VIP_RELIABILITY_LEVEL>(each.reliability), each.transfer);
-		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted);
-		EXPECT_EQ(VipConnectAccept(conn, b), each.wanted) << "it stays pending";
-		EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
-		EXPECT_EQ(talker.next(), MESSAGE_REJECT);
-		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
-	}
 }
 
 TEST_F(Accepting, ADescriptionThatMakesNoSenseIsNotAccepted)
@@ -149,39 +119,6 @@ TEST_F(Accepting, TheLesserMtuIsThatOfTheConnection)
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 	}
 }
-
-// ---- the last step ----
-
-using EachLastWord = Each<Accepting, Act>;
-
-// If there is no connection, no message may reach memory that is the program's again, and receives stay posted.
-TEST_P(EachLastWord, IsNoConfirmation)
-{
-	VIP_DESCRIPTOR *done;
-	Line talker = make_request();
-	auto accepted = accept_async();
-
-	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
-	GetParam().act(talker);
-	EXPECT_EQ(accepted.get(), GetParam().wanted);
-	uint32_t numbers[16];
-	int count = fake_qps(numbers, 16);
-	for (int i = 0; i < count; i++) {
-		ibv_qp_state state = fake_qp(numbers[i])->state;
-		EXPECT_TRUE(state != IBV_QPS_RTR && state != IBV_QPS_RTS) << state;
-		EXPECT_EQ(fake_posted(numbers[i], FAKE_RECV), 0);
-	}
-	EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
-	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE) << "it stays posted";
-	expect_works();
-}
-
-INSTANTIATE_TEST_SUITE_P(Accepting, EachLastWord,
-			 testing::Values(Act{"Disconnect", [](Line &other) { other.say(MESSAGE_DISCONNECT); }, VIP_TIMEOUT},
-					 Act{"End", [](Line &other) { other.hang_up(); }, VIP_TIMEOUT},
-					 Act{"Reset", [](Line &other) { other.reset(); }, VIP_TIMEOUT},
-					 Act{"Removal", [](Line &) { fake_remove_devices(); }, VIP_ERROR_RESOURCE}),
-			 ByName());
 
 // Its messages may have arrived already.
 TEST_F(Accepting, ARequesterThatDisconnectsAtOnceWasConnected)
@@ -266,6 +203,151 @@ TEST_F(EarlyAnswers, AreFlushedWhenThereIsNoConnection)
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 	expect_sent(b, at(2), VIP_STATUS_DESC_FLUSHED_ERROR);
 	EXPECT_EQ(talker.next(), Line::END);
+}
+
+// ---- VipConnectRequest, with every answer that may come ----
+
+using Requesting = TwoVis;
+
+TEST_F(Requesting, NobodyWaitsIsNoMatchAfterTheGraceTime)
+{
+	EXPECT_EQ(request(a, "nobody", 10000), VIP_NO_MATCH);
+	EXPECT_GT(fake_calls("connect"), 4u) << "each of four ports is asked, again and again";
+	EXPECT_EQ(fake_calls("connect") % 4, 0u);
+	EXPECT_EQ(fake_calls("rdma_resolve_addr"), 1u) << "a route is known for some seconds";
+	expect_works();
+}
+
+TEST_F(Requesting, WhoDoesNotAnswerIsTimeoutAtTheCallersTime)
+{
+	fake_address("10.9.9.77", FAKE_REACH_UNKNOWN);
+	EXPECT_EQ(request(a, "x", 50, "10.9.9.77"), VIP_TIMEOUT);
+	fake_address("10.9.9.50", FAKE_REACH_SILENT);
+	EXPECT_EQ(request(a, "x", 150, "10.9.9.50"), VIP_TIMEOUT);
+	const uint64_t before = fake_calls("connect");
+	fake_fail_always("connect", ETIMEDOUT);
+	EXPECT_EQ(request(a, "x", 300), VIP_TIMEOUT);
+	EXPECT_GT(fake_calls("connect"), before + 1) << "a host that TCP gives up is asked again";
+	fake_fail_always("connect", 0);
+	expect_works();
+}
+
+TEST_F(Requesting, WhereNoWayLeadsIsNotReachable)
+{
+	fake_address("10.9.9.77", FAKE_REACH_NOBODY);
+	EXPECT_EQ(request(a, "x", VIP_INFINITE, "10.9.9.77"), VIP_NOT_REACHABLE);
+	EXPECT_EQ(fake_calls("rdma_resolve_addr"), 1u) << "Linux has asked three times";
+	fake_address("10.9.9.77", FAKE_REACH_UNREACHABLE);
+	EXPECT_EQ(request(a, "x", 5000, "10.9.9.77"), VIP_NOT_REACHABLE);
+	EXPECT_EQ(request(a, "x", 5000, "0.0.0.0"), VIP_NOT_REACHABLE);
+	fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+	EXPECT_EQ(request(a, "x", 5000), VIP_NOT_REACHABLE) << "the local link is down";
+	fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0");
+	expect_works();
+}
+
+constexpr VIP_RETURN NEXT_PORT = VIP_NOT_DONE; // who answers is not the one, and the next port is asked
+
+using EachAnswer = Each<Requesting, Act>;
+
+TEST_P(EachAnswer, HasItsDocumentedCode)
+{
+	Gate door("door"), next("door", 1);
+	auto requested = request_once("door");
+	Line server = door.accept();
+
+	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
+	GetParam().act(server);
+	if (GetParam().wanted == NEXT_PORT) {
+		Line other = next.accept();
+		EXPECT_EQ(other.next(), MESSAGE_REQUEST);
+		other.say(MESSAGE_REJECT);
+		EXPECT_EQ(requested.get(), VIP_REJECT);
+	} else {
+		EXPECT_EQ(requested.get(), GetParam().wanted);
+		EXPECT_FALSE(next.has_come(0));
+	}
+	EXPECT_EQ(server.next(), Line::END);
+	expect_works();
+}
+
+void accept_with_mtu(Line &other, uint8_t mtu)
+{
+	Described described;
+
+	described.mtu = mtu;
+	other.say(good_message(MESSAGE_ACCEPT, "", "", VIP_SERVICE_RELIABLE_DELIVERY, 65536, described));
+}
+
+// The other answers are in conversation_requester.cpp.
+INSTANTIATE_TEST_SUITE_P(
+	Requesting, EachAnswer,
+	testing::Values(Act{"AcceptWithoutMtu", [](Line &other) { accept_with_mtu(other, 0); }, VIP_NOT_REACHABLE},
+			Act{"AcceptWithOddMtu", [](Line &other) { accept_with_mtu(other, 6); }, VIP_NOT_REACHABLE},
+			Act{"Reject", [](Line &other) { other.say(MESSAGE_REJECT); }, VIP_REJECT},
+			Act{"NoMatch", [](Line &other) { other.say(MESSAGE_NO_MATCH); }, NEXT_PORT},
+			Act{"Busy", [](Line &other) { other.say(MESSAGE_BUSY); }, NEXT_PORT},
+			Act{"Confirm", [](Line &other) { other.say(MESSAGE_CONFIRM); }, NEXT_PORT},
+			Act{"Nonsense", [](Line &other) { other.say_bytes("HTTP/1.1 400", 12); }, NEXT_PORT},
+			Act{"Reset", [](Line &other) { other.reset(); }, NEXT_PORT}),
+	ByName());
+
+// It may be another program's, or a process that is stopped.
+TEST_F(Requesting, APortWhoseOwnerSaysNothingIsPassedOver)
+{
+	Gate door("door");
+	auto requested = request_async(a, "door");
+	VIP_CONN_HANDLE conn;
+
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS) << "at the second port";
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	expect_messages();
+}
+
+TEST_F(Requesting, AnAcceptWithAnEndBehindItWasAConnection)
+{
+	Gate door("door");
+	auto requested = request_once("door");
+	Line server = door.accept();
+
+	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
+	ASSERT_TRUE(server.say(good_message(MESSAGE_ACCEPT, "")));
+	ASSERT_TRUE(server.say(MESSAGE_DISCONNECT));
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_received(a, d, VIP_STATUS_DESC_FLUSHED_ERROR);
+}
+
+using DeviceFails = Each<Requesting, bool>;
+
+TEST_P(DeviceFails, EndsTheRequestForGood)
+{
+	Gate door("door");
+	auto requested = request_once(GetParam() ? "door" : "nobody");
+
+	if (GetParam()) {
+		Line server = door.accept();
+		ASSERT_EQ(server.next(), MESSAGE_REQUEST);
+		fake_async_event_port(IBV_EVENT_DEVICE_FATAL, "fake0");
+		EXPECT_EQ(server.next(), Line::END);
+	} else {
+		EXPECT_TRUE(eventually([] { return fake_calls("connect") > 4; })) << "it pauses";
+		fake_remove_devices();
+	}
+	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CATASTROPHIC));
+	EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
+}
+
+INSTANTIATE_TEST_SUITE_P(Requesting, DeviceFails, testing::Bool());
+
+TEST_F(Requesting, AnErrorOfAnIdleQueuePairIsForgotten)
+{
+	fake_async_event_qp(IBV_EVENT_QP_FATAL, a.qp);
+	EXPECT_TRUE(eventually([] { return fake_calls("ibv_ack_async_event") == 1; }));
+	expect_works(); // an IDLE VI has no connection to lose
 }
 
 } // namespace
