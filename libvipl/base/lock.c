@@ -24,13 +24,13 @@
 #define REST_MOST_NSEC	500000L
 
 /*
- * A thread that comes so many times in a row is the tenant. Others look for so many turns; if the tenant comes so often
- * meanwhile, they rest, each a few times, which takes about a millisecond in all.
+ * A thread that comes so many times in a row is the tenant. Others look for so many turns. If the tenant comes meanwhile, or
+ * is inside, they rest, each a few times, which takes about two milliseconds in all. Each new tenant fetches into its cache
+ * what the former one has worked with, which takes tens of microseconds.
  */
 #define TENANT_IN_A_ROW	 3u
 #define TENANT_LOOK	 64u
-#define TENANT_TURNS	 2u
-#define TENANT_RESTS	 8u
+#define TENANT_RESTS	 16u
 #define TENANT_MOST_NSEC 100000L
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
@@ -63,9 +63,12 @@ static void wake(struct lock *lock)
 }
 
 /* See litmus/latch. */
-static inline bool take_latch(struct lock *lock)
+static inline bool take_latch(struct lock *lock, uint32_t self)
 {
-	return !atomic_exchange_explicit(&lock->latch, 1, memory_order_acquire);
+	uint32_t nobody = 0;
+
+	return atomic_compare_exchange_strong_explicit(&lock->latch, &nobody, self, memory_order_acquire,
+						       memory_order_relaxed);
 }
 
 static void let_go_of_latch(struct lock *lock)
@@ -73,12 +76,12 @@ static void let_go_of_latch(struct lock *lock)
 	atomic_store_explicit(&lock->latch, 0, memory_order_release);
 }
 
-static bool look_at_latch(struct lock *lock)
+static bool look_at_latch(struct lock *lock, uint32_t self)
 {
 	for (unsigned look = 0, turns = TURNS_LEAST; look < LOOKS; look++) {
 		for (unsigned i = 0; i < turns; i++)
 			cpu_relax();
-		if (!atomic_load_explicit(&lock->latch, memory_order_relaxed) && take_latch(lock))
+		if (!atomic_load_explicit(&lock->latch, memory_order_relaxed) && take_latch(lock, self))
 			return true;
 		if (turns < TURNS_MOST)
 			turns *= 2;
@@ -86,12 +89,12 @@ static bool look_at_latch(struct lock *lock)
 	return false;
 }
 
-static __attribute__((noinline)) void wait_for_latch(struct lock *lock)
+static __attribute__((noinline)) void wait_for_latch(struct lock *lock, uint32_t self)
 {
 	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC};
 
 	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed);
-	while (!look_at_latch(lock)) {
+	while (!look_at_latch(lock, self)) {
 		nanosleep(&rest, NULL);
 		if (rest.tv_nsec < REST_MOST_NSEC)
 			rest.tv_nsec *= 2;
@@ -102,15 +105,13 @@ static __attribute__((noinline)) void wait_for_latch(struct lock *lock)
 /* The caller has the latch. */
 static void come_in(struct lock *lock, uint32_t self)
 {
-	atomic_store_explicit(&lock->holder, self, memory_order_relaxed);
-	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
+	uint32_t in_a_row = atomic_load_explicit(&lock->in_a_row, memory_order_relaxed) + 1;
+
+	if (lock->last != self || self == LOCK_NEVER_BIASED)
+		in_a_row = 0;
+	atomic_store_explicit(&lock->in_a_row, in_a_row, memory_order_relaxed);
 	lock->last = self;
-	if (atomic_load_explicit(&lock->tenant, memory_order_relaxed) == self)
-		atomic_store_explicit(&lock->turns,
-				      atomic_load_explicit(&lock->turns, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
-	else if (lock->in_a_row >= TENANT_IN_A_ROW &&
-		 !atomic_load_explicit(&lock->tenant, memory_order_relaxed))
+	if (in_a_row >= TENANT_IN_A_ROW && !atomic_load_explicit(&lock->tenant, memory_order_relaxed))
 		atomic_store_explicit(&lock->tenant, self, memory_order_relaxed);
 }
 
@@ -121,25 +122,37 @@ bool lock_has_tenant(struct lock *lock)
 	return tenant && tenant != this_thread();
 }
 
-bool lock_is_busy(struct lock *lock)
+static bool tenant_is_inside(struct lock *lock)
 {
-	uint32_t turns = atomic_load_explicit(&lock->turns, memory_order_relaxed);
+	uint32_t tenant = atomic_load_explicit(&lock->tenant, memory_order_relaxed);
 
-	for (unsigned i = 0; i < TENANT_LOOK; i++)
-		cpu_relax();
-	return atomic_load_explicit(&lock->turns, memory_order_relaxed) - turns >= TENANT_TURNS;
+	return tenant && atomic_load_explicit(&lock->latch, memory_order_relaxed) == tenant;
 }
 
-void lock_rest(struct lock *lock, unsigned *rests)
+bool lock_is_busy(struct lock *lock)
 {
-	struct timespec rest;
+	uint32_t in_a_row = atomic_load_explicit(&lock->in_a_row, memory_order_relaxed);
 
-	if (*rests == TENANT_RESTS) {
+	/* It may be inside for long, where it finds much. */
+	if (tenant_is_inside(lock))
+		return true;
+	for (unsigned i = 0; i < TENANT_LOOK; i++)
+		cpu_relax();
+	return atomic_load_explicit(&lock->in_a_row, memory_order_relaxed) != in_a_row || tenant_is_inside(lock);
+}
+
+void lock_rest(struct lock *lock, struct lock_rests *rests)
+{
+	uint32_t tenant = atomic_load_explicit(&lock->tenant, memory_order_relaxed);
+	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC};
+
+	if (rests->tenant != tenant)
+		*rests = (struct lock_rests){.tenant = tenant};
+	if (rests->count == TENANT_RESTS) {
 		atomic_store_explicit(&lock->tenant, this_thread(), memory_order_relaxed);
 		return;
 	}
-	rest = (struct timespec){.tv_nsec = REST_LEAST_NSEC << (*rests)++};
-	if (rest.tv_nsec > TENANT_MOST_NSEC)
+	if (rests->count++)
 		rest.tv_nsec = TENANT_MOST_NSEC;
 	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed); /* nobody becomes the bias owner meanwhile */
 	nanosleep(&rest, NULL);
@@ -159,8 +172,8 @@ void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 		atomic_store_explicit(&lock->inside, 0, memory_order_release);
 		wake(lock);
 	}
-	if (!take_latch(lock))
-		wait_for_latch(lock);
+	if (!take_latch(lock, self))
+		wait_for_latch(lock, self);
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER)
 		revoke_bias(lock);
 	come_in(lock, self);
@@ -170,7 +183,7 @@ bool lock_try(struct lock *lock)
 {
 	uint32_t self = this_thread();
 
-	if (!take_latch(lock))
+	if (!take_latch(lock, self))
 		return false;
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER) {
 		let_go_of_latch(lock);
@@ -189,7 +202,7 @@ static bool has_ended(pid_t thread)
 /* The caller has come many times in a row, and has the latch. */
 static void bias_if_usual(struct lock *lock)
 {
-	lock->in_a_row = 0;
+	atomic_store_explicit(&lock->in_a_row, 0, memory_order_relaxed);
 	if (atomic_load_explicit(&lock->waiting, memory_order_relaxed))
 		return; /* it was only the quickest of many */
 	if (!lock->bias_owner ||
@@ -204,12 +217,11 @@ static void bias_if_usual(struct lock *lock)
 int lock_release_slowly(struct lock *lock, int result)
 {
 	/* The thread that has revoked our ownership has the latch, and is not inside yet. */
-	if (atomic_load_explicit(&lock->holder, memory_order_relaxed) != lock_thread) {
+	if (atomic_load_explicit(&lock->latch, memory_order_relaxed) != lock_thread) {
 		wake(lock);
 		return result;
 	}
-	atomic_store_explicit(&lock->holder, 0, memory_order_relaxed);
-	if (lock->in_a_row >= MANY &&
+	if (atomic_load_explicit(&lock->in_a_row, memory_order_relaxed) >= MANY &&
 	    atomic_load_explicit(&hot_flags.has_membarrier, memory_order_relaxed))
 		bias_if_usual(lock);
 	let_go_of_latch(lock);

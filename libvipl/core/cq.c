@@ -127,7 +127,7 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 	struct cq_look *look = way == LOCK_CONTENDED
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
 				       : NULL;
-	unsigned rests = 0;
+	struct lock_rests rests = {0};
 
 	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&

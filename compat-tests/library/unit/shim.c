@@ -55,7 +55,7 @@ unsigned shim_cq_tenant(void *cq)
 
 void shim_cq_turn(void *cq)
 {
-	atomic_fetch_add(&cq_at(cq)->lock.turns, 1);
+	atomic_fetch_add(&cq_at(cq)->lock.in_a_row, 1);
 }
 
 unsigned shim_cq_waiters(void *cq)
@@ -112,9 +112,14 @@ int shim_lock_is_busy(struct lock *lock)
 	return lock_is_busy(lock);
 }
 
-void shim_lock_rest(struct lock *lock, unsigned *rests)
+unsigned shim_lock_rest_for_tenant(struct lock *lock)
 {
-	lock_rest(lock, rests);
+	struct lock_rests rests = {0};
+	unsigned count;
+
+	for (count = 0; count < 100 && lock_has_tenant(lock); count++)
+		lock_rest(lock, &rests);
+	return count;
 }
 
 void shim_lock_vacate(struct lock *lock)
