@@ -78,17 +78,6 @@ void must(VIP_RETURN code, const char *call)
 		wrong("%s: %s", call, text(code));
 }
 
-Call::Call(const char *name) : name_(name), began_(now())
-{
-	event("entering", "call=%s", name);
-}
-
-VIP_RETURN Call::ended(VIP_RETURN code) const
-{
-	event("return", "call=%s code=%s took=%.1f", name_, text(code), now() - began_);
-	return code;
-}
-
 void Bell::ring()
 {
 	std::lock_guard<std::mutex> lock(mutex_);

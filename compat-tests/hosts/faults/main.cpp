@@ -59,7 +59,7 @@ Options parsed(CLI::App &app, int argc, char **argv)
 	app.add_option("--timeout", timeout, "ms, or infinite: of the calls that connect");
 	app.add_flag("--unordered", options.unordered, "data may come twice and out of order");
 	app.add_flag("--reconnect", options.reconnect, "connects anew after a break");
-	app.add_flag("--stay", options.stay, "stays until SIGUSR1 when all is released");
+	app.add_option("--times", options.times, "connects anew after a good end, until so many");
 	app.add_option("--limit", options.limit, "seconds, after which it ends itself");
 	app.add_option("--spoil", options.spoil, "byte, missing, or twice: sends one message so")
 		->transform(
@@ -106,7 +106,7 @@ int run(const Options &options)
 	Side side(options, signal);
 	event("ready", "pid=%d", getpid());
 	bool isWell = false;
-	unsigned connections = 0;
+	unsigned connections = 0, ends = 0;
 	double endsAt = 0;
 	do {
 		if (!side.connect())
@@ -117,13 +117,9 @@ int run(const Options &options)
 		if (side.lost.rung())
 			side.checkLost();
 		side.disconnect();
-	} while (!isWell && options.reconnect && !side.isDeviceGone());
+	} while ((isWell ? ++ends < options.times : options.reconnect) && !side.isDeviceGone());
 	side.release();
 	event("over", "connections=%u well=%d", connections, isWell);
-	if (options.stay) {
-		signal.reset();
-		signal.wait(1e9);
-	}
 	return isWell ? kWell : kBroke;
 }
 

@@ -4,7 +4,8 @@
 import time
 from functools import partialmethod
 
-from pairs import LEVELS, PATIENCE, PairTest, shapes, short
+from pairs import PATIENCE, PairTest
+from program import LEVELS, shapes, short
 from promises import limit
 from results import record
 

@@ -11,7 +11,7 @@ namespace faults
 {
 
 constexpr size_t kDescriptorBytes = 128;
-constexpr size_t kBuffersAt = 16384;
+constexpr size_t kBuffersAt = 8192;
 // A peer of 32 bits sets the lower half of an address.
 #ifdef MAP_32BIT
 constexpr int kReachable = MAP_32BIT;
@@ -23,8 +23,8 @@ static_assert(Room::kInbox * kDescriptorBytes <= kBuffersAt);
 Room::Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable)
     : nic_(nic), slotBytes_((slotBytes + 63) / 64 * 64), bytes_(kBuffersAt + kBuffers * slotBytes_)
 {
-	void *memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
+	void *memory =
+		mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
 	if (memory == MAP_FAILED)
 		wrong("no memory for %zu bytes: %s", bytes_, strerror(errno));
 	data_ = static_cast<uint8_t *>(memory);
@@ -52,8 +52,8 @@ uint8_t *Room::buffer(unsigned number) const
 	return data_ + kBuffersAt + number * slotBytes_;
 }
 
-void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length,
-	      VIP_MEM_HANDLE handle, const Remote *remote)
+void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length, VIP_MEM_HANDLE handle,
+	      const Remote *remote)
 {
 	unsigned local = remote ? 1 : 0;
 	memset(descriptor, 0, sizeof *descriptor);

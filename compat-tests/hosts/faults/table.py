@@ -18,7 +18,7 @@ KEY = re.compile(r"[a-z][a-z_0-9%]*(\.[A-Za-z%]+)+")  # as a test writes it, wit
 def keys_of_tests():
     """Returns the keys that the tests have, each as a regular expression for those of the table."""
     found = set()
-    for name in ("suite.py", "power.py", "loopback.py"):
+    for name in ("suite.py", "ends.py", "power.py", "loopback.py"):
         with open(os.path.join(HERE, name), encoding="utf-8") as file:
             nodes = list(ast.walk(ast.parse(file.read())))
         words = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
