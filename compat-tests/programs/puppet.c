@@ -27,6 +27,8 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
+#define CONNECTS 120000 /* milliseconds, at most */
+
 typedef uintptr_t function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 /* Found by dlsym(). */
@@ -44,6 +46,8 @@ int pretend(uid_t user);
 int stop(void);
 VIP_RETURN pass_vi(void);
 VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from);
+int accept_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from);
+int request_one(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other);
 void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control);
 void *behind(char *at, size_t bytes);
 
@@ -238,6 +242,25 @@ VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from)
 	VIP_RETURN rc = VipConnectWait(nic, at, 1000, from, &told, &connection);
 
 	return rc == VIP_SUCCESS ? VipConnectReject(connection) : rc;
+}
+
+/* These two connect a new VI. */
+int accept_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from)
+{
+	VIP_VI_ATTRIBUTES told;
+	VIP_CONN_HANDLE connection;
+
+	must(VipConnectWait(nic, at, CONNECTS, from, &told, &connection) == VIP_SUCCESS, "VipConnectWait");
+	must(VipConnectAccept(connection, make_vi()) == VIP_SUCCESS, "VipConnectAccept");
+	return 0;
+}
+
+int request_one(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other)
+{
+	VIP_VI_ATTRIBUTES told;
+
+	must(VipConnectRequest(make_vi(), own, other, CONNECTS, &told) == VIP_SUCCESS, "VipConnectRequest");
+	return 0;
 }
 
 int pretend(uid_t user)
