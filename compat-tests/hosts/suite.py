@@ -6,7 +6,6 @@ NAME=ARGUMENT. All cases run, and the exit status is 1 if one failed. host1 is t
 """
 
 import contextlib
-import itertools
 import json
 import sys
 import time
@@ -15,7 +14,7 @@ HOSTS = hosts  # noqa: F821  with-hosts defines it
 SERVER, CLIENT = HOSTS[1], HOSTS[2]
 BUILD = sys.argv[1]
 HANG = 600  # seconds: a busy machine may need minutes for an event, and only a hang takes longer than this
-PINGPONG, PERF = "timeout %d %s/apps/vip_pingpong" % (HANG, BUILD), BUILD + "/apps/vip_perf"
+PINGPONG, VIP_PERF = "timeout %d %s/apps/vip_pingpong" % (HANG, BUILD), BUILD + "/apps/vip_perf"
 CONFORMANCE = BUILD + "/compat-tests/conformance/vip_conformance --nic=nic0"
 MPI = BUILD + "/compat-tests/legacy/mpi/vip_mpi"
 FAULTS, PUPPET = BUILD + "/compat-tests/hosts/faults/vip_faults", BUILD + "/compat-tests/programs/puppet"
@@ -143,32 +142,20 @@ def case_mpi_longer(ranks):
 
 # Options with which each measurement has little work.
 FEW = "--trials 2 --trial-ms 5 --factor 16 "
-PERF_SHORT = {
+PERF = {
     "latency": FEW + "--perturb 0 --level unreliable,delivery,reception --wait poll,block",
     "bandwidth": FEW + "--to 256k --level unreliable,delivery,reception --wait block",
-    "stream": FEW + "--to 64k --wait block --transfer send,write",
+    "bandwidth --stream": FEW + "--to 64k --wait block --transfer send,write",
     "cpu": FEW + "--to 64k",
     "echo": "--range small --samples 10",
     "connect": "--count 20",
     "logp": "",
     "scale": "--to 16 --limit 2 --question vis,mtu"}
-# All sizes and levels. echo takes a second for each of its sizes, so it has fewer. The figures are not checked, so
-# few trials are enough.
-PERF_ALL = {
-    "latency": "--trials 1 --trial-ms 5 --level unreliable,delivery,reception",
-    "bandwidth": "--trials 1 --trial-ms 5 --to 1M --level unreliable,delivery,reception",
-    "stream": "--trials 1 --trial-ms 5 --to 1M",
-    "cpu": "--trials 1 --trial-ms 20",
-    "echo": "--range large --samples 2",
-    "connect": "--count 100",
-    "logp": "",
-    "scale": "--to 256 --limit 2"}
 
 
-def perf(name, options):
+def perf(name):
     """Runs a measurement. It checks that there are figures, but not their values."""
-    measurement = "bandwidth --stream" if name == "stream" else name
-    job = CLIENT.run("%s %s %s --nic nic0 --json %s" % (PERF, measurement, SERVER.name, options), HANG, show=False)
+    job = CLIENT.run("%s %s %s --nic nic0 --json %s" % (VIP_PERF, name, SERVER.name, PERF[name]), HANG, show=False)
     expect(job.status == 0, "vip_perf succeeds", job, job.status, job.err)
     reports = json.loads(job.out)
     for report in reports if isinstance(reports, list) else [reports]:
@@ -178,14 +165,10 @@ def perf(name, options):
         expect(points, "a report has figures", name, report)
 
 
-def case_perf(name):
-    with serving(PERF + " server --nic nic0", "waits for clients"):
-        perf(name, PERF_SHORT[name])
-
-
-def case_perf_all(name):
-    with serving(PERF + " server --nic nic0", "waits for clients"):
-        perf(name, PERF_ALL[name])
+def case_perf(names):
+    with serving(VIP_PERF + " server --nic nic0", "waits for clients"):
+        for name in PERF if names == "all" else names.split(","):
+            perf(name)
 
 
 # --- names and addresses -------------------------------------------------------------------------
@@ -248,30 +231,19 @@ def case_idle(count):
 # --- data, where the two hosts differ -------------------------------------------------------------
 
 
-def exchange(serves, calls, nic, server=SERVER, client=CLIENT):
-    """Has one vip_faults exchange messages of up to 1 MiB with another, with each operation."""
-    for operation in "send", "write", "read":
-        options = "--nic %s --operation %s --messages 60 --largest 1048576 --timeout 120000 --seconds %d" % (nic, operation, HANG)
+def exchange(serves, calls, nic, server=SERVER, client=CLIENT, level="delivery", largest=1048576):
+    """Has one vip_faults exchange messages with another, with each operation. It checks every byte."""
+    for operation in ("send", "write", "read")[:2 if level == "unreliable" else 3]:
+        options = "--nic %s --level %s --operation %s --messages 60 --largest %d --timeout 120000 --seconds %d" % (
+            nic, level, operation, largest, HANG)
         both("%s serve %s" % (serves, options), "%s call %s --host %s" % (calls, options, server.name),
              server=server, client=client)
 
 
-def data(server, client):
-    """Send, RDMA write and read, at all levels. vip_faults checks every byte."""
-    exchange(FAULTS, FAULTS, "nic0", server, client)
-    for level, size in itertools.product(LEVELS, (1000, 3000, 5000, 20000)):
-        both(PINGPONG, "%s --level=%s --size=%d --count=20 %s" % (PINGPONG, level, size, server.name),
-             server=server, client=client)
-    with serving(PERF + " server --nic nic0", "waits for clients", server=server):
-        job = client.run("%s latency %s --nic nic0 --json --no-sockets --level %s --wait poll --from 500 --to 32000 "
-                         "--factor 4 --perturb 0 --trials 2 --trial-ms 5" % (PERF, server.name, ",".join(LEVELS)),
-                         HANG, show=False)
-        expect(job.status == 0, "vip_perf succeeds", job.err)
-
-
 def case_data_called_by(number):
-    caller = HOSTS[int(number)]
-    data(CLIENT if caller is SERVER else SERVER, caller)
+    client, server = (SERVER, CLIENT) if int(number) == 1 else (CLIENT, SERVER)
+    for level in LEVELS:
+        exchange(FAULTS, FAULTS, "nic0", server, client, level, 20000 if level == "unreliable" else 1048576)
 
 
 def case_word_sizes(other_build):
