@@ -29,27 +29,10 @@
 
 #define CONNECTS 120000 /* milliseconds, at most */
 
-typedef uintptr_t function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+/* Commands are found by dlsym(). */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-/* Found by dlsym(). */
-void *room(void);
-VIP_VI_HANDLE make_vi(void);
-int post(size_t times);
-int threads(void);
-pid_t child(void);
-int can_watch(void);
-void *address(const char *discriminator, int number);
-void *aim(VIP_DESCRIPTOR *descriptor, uintptr_t remote, VIP_MEM_HANDLE handle);
-int allow(VIP_RELIABILITY_LEVEL level, VIP_ULONG transfer, VIP_BOOLEAN read);
-pid_t stay(void);
-int pretend(uid_t user);
-int stop(void);
-VIP_RETURN pass_vi(void);
-VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from);
-int accept_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from);
-int request_one(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other);
-void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control);
-void *behind(char *at, size_t bytes);
+typedef uintptr_t function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 static uid_t pretended; /* 0: what the kernel says */
 static atomic_int is_over;

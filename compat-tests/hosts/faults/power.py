@@ -38,10 +38,7 @@ class Power(PairTest):
     def test_right_after_connecting(self):
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
         fault = self.loses_power()
-        for level, (survivor, _) in pairs.items():
-            with self.subTest(level=level):
-                self.told_after("power.new.%s" % short(level), survivor, fault)
-                self.broke(survivor)
+        self.all_break("power.new", {level: survivor for level, (survivor, _) in pairs.items()}, fault)
         self.boot(self.hosts[2])
 
     def test_before_the_other_calls_vip_disconnect(self):
@@ -72,8 +69,7 @@ class Power(PairTest):
     def answered_at_last(self, caller, level, name, fault):
         """The host may be back later than the library has promised to end the call, so the bound counts from then."""
         key = "power.request.%s" % short(level)
-        server = self.start(2, "serve", level=level, name=name, act="idle", seconds=10 * PATIENCE)
-        server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        self.serve(2, level=level, name=name, act="idle", seconds=10 * PATIENCE)
         returned = caller.wait_for("return", limit(key), call="VipConnectRequest")
         if returned.details["code"] != "VIP_SUCCESS":  # it has ended, so the program may call it again
             self.assertIn(returned.details["code"], ("VIP_TIMEOUT", "VIP_NOT_REACHABLE", "VIP_NO_MATCH"))
@@ -83,10 +79,7 @@ class Power(PairTest):
 
     def test_while_the_other_is_in_vip_connect_wait(self):
         names = {level: self.name() for level in LEVELS}
-        servers = {level: self.start(1, "serve", level=level, name=name, timeout="infinite")
-                   for level, name in names.items()}
-        for server in servers.values():
-            server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        servers = {level: self.serve(1, level=level, name=name, timeout="infinite") for level, name in names.items()}
         self.loses_power()
         self.boot(self.hosts[2])
         for level, name in names.items():

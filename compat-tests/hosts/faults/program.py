@@ -279,6 +279,13 @@ class FaultsTest(unittest.TestCase):
         """The same, after a connection that broke."""
         self.ended_well(program, status=3)
 
+    def all_break(self, key, programs, fault, **subtest):
+        """The same for {level: program}, each of which is told soon enough."""
+        for level, program in programs.items():
+            with self.subTest(key=key, level=level, **subtest):
+                self.told_after(self.key(key, level), program, fault)
+                self.broke(program)
+
     def everything_came(self, one, other, level):
         for program, peer in ((one, other), (other, one)):
             sent, received = peer.number("ended", "sent"), program.number("ended", "received")

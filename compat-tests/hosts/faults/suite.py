@@ -83,8 +83,7 @@ class Outage(PairTest):
                     self.lived(pair)
                     continue
                 for program in pair:
-                    self.told_after("outage%d.%s.%s" % (seconds, act, short(level)), program, fault)
-                    self.broke(program)
+                    self.all_break("outage%d.%s" % (seconds, act), {level: program}, fault)
                 self.works(level)
 
     def lived(self, pair):
@@ -172,10 +171,7 @@ class Outage(PairTest):
             one.job.signal("USR1")
             self.ended_well(one)
         fault = self.outage(5, sum(pairs.values(), ()))
-        for level, (_, other) in pairs.items():
-            with self.subTest(level=level):
-                self.told_after("outage5.disconnect.%s" % short(level), other, fault)
-                self.broke(other)
+        self.all_break("outage5.disconnect", {level: other for level, (_, other) in pairs.items()}, fault)
 
     test_60_seconds_idle = partialmethod(silent, "idle", 60, lives=False)
     test_60_seconds_asleep = partialmethod(silent, "sleep", 60, lives=False)
@@ -196,11 +192,8 @@ class Link(PairTest):
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
         fault = time.monotonic()
         self.hosts[2].link("down")
-        for level, pair in pairs.items():
-            for program in pair:
-                with self.subTest(level=level, host=program.job.host.name):
-                    self.told_after("link.down.%s" % short(level), program, fault)
-                    self.broke(program)
+        for end in 0, 1:
+            self.all_break("link.down", {level: pair[end] for level, pair in pairs.items()}, fault, end=end)
         self.hosts[2].link("up")
         # docs/OPERATING.md gives the reason: soft-RoCE no longer receives packets.
         self.assertEqual(self.hosts[2].run("rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0").status, 0)
