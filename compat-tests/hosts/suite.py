@@ -111,31 +111,16 @@ def case_conformance_long(_):
 # --- vip_mpi -------------------------------------------------------------------------------------
 
 
-def mpi(ranks, options):
-    """Runs that many ranks, half of them on each host."""
-    command = "%s --nic nic0 -n %d --seed 1 --stall 60 %s" % (MPI, ranks // 2, options)
+def case_mpi(argument):
+    """Runs so many ranks with these options, half of them on each host."""
+    ranks, options = argument.split(" ", 1)
+    command = "%s --nic nic0 -n %d --seed 1 --stall 60 %s" % (MPI, int(ranks) // 2, options)
     job = SERVER.start(command + " --first 7000", env=TELLING)
     other = CLIENT.start(command + " --second %s:7000" % SERVER.name, env=TELLING)
     expect_done(job)
     expect_done(other)
-    lines = [line for line in job.out.splitlines() if "%d processes" % ranks in line and line.endswith("ok")]
+    lines = [line for line in job.out.splitlines() if "%s processes" % ranks in line and line.endswith("ok")]
     expect(len(lines) == 2, "rank 0 tells of two programs", job.out)
-
-
-def case_mpi(ranks):
-    mpi(int(ranks), "--seconds 3")
-
-
-def case_mpi_as_equals(ranks):
-    mpi(int(ranks), "--seconds 2 --connect peers")
-
-
-def case_mpi_on_demand(ranks):
-    mpi(int(ranks), "--seconds 2 --connect demand")
-
-
-def case_mpi_longer(ranks):
-    mpi(int(ranks), "--seconds 30")
 
 
 # --- vip_perf ------------------------------------------------------------------------------------

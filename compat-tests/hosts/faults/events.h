@@ -17,11 +17,7 @@ namespace faults
 double now(); // ms of the monotonic clock, which is never set
 
 // Prints "event NAME MS DETAILS" as one line, at once.
-void event(const char *name, const char *details, ...) __attribute__((format(printf, 2, 3)));
-inline void event(const char *name)
-{
-	event(name, "%s", "");
-}
+void event(const char *name, const char *details = " ", ...) __attribute__((format(printf, 2, 3)));
 // Prints an event with the name "wrong". The process ends with status 1.
 [[noreturn]] void wrong(const char *details, ...) __attribute__((format(printf, 1, 2)));
 

@@ -55,7 +55,6 @@ Options parsed(CLI::App &app, int argc, char **argv)
 	app.add_option("--messages", options.messages, "so many of its own are the end, too");
 	app.add_option("--rate", options.rate, "messages a second, at most");
 	app.add_option("--largest", options.largest, "bytes of a message");
-	app.add_option("--seed", options.seed, "of what messages contain");
 	app.add_option("--timeout", timeout, "ms, or infinite: of the calls that connect");
 	app.add_flag("--unordered", options.unordered, "data may come twice and out of order");
 	app.add_flag("--reconnect", options.reconnect, "connects anew after a break");

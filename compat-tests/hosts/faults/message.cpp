@@ -20,14 +20,14 @@ static uint64_t mixed(uint64_t z) // as splitmix64 does
 
 static uint64_t start(const Way &way, uint64_t number)
 {
-	return mixed(mixed(mixed(way.seed) + way.side) + way.connection) + number * 0x100000000U;
+	return mixed(mixed(way.side) + way.connection) + number * 0x100000000U;
 }
 
 uint64_t sumOf(const Header &header, const Way &way)
 {
 	uint64_t words[sizeof(Header) / 8];
 	memcpy(words, &header, sizeof words);
-	uint64_t sum = mixed(way.seed) + way.side;
+	uint64_t sum = mixed(way.side);
 	for (size_t i = 1; i < std::size(words); i++)
 		sum = mixed(sum ^ words[i]);
 	return sum;

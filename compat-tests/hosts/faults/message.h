@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // A message has a header that describes it, and a body. Every byte of the body follows from the
-// seed, the direction, the connection and the message's number.
+// direction, the connection and the message's number.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,6 @@ static_assert(sizeof(Header) == 56);
 
 // One direction of one connection.
 struct Way {
-	uint64_t seed;
 	unsigned side;
 	uint32_t connection;
 };

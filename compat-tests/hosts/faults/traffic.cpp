@@ -14,8 +14,7 @@ constexpr double kAgain = 200;  // ms, until a note that may be lost is sent aga
 constexpr uint64_t kSpoilt = 5; // the message with the intended fault
 
 Traffic::Traffic(Side &side, uint32_t connection, double endsAt)
-    : side_(side), room_(*side.room), out_{side.options.seed, side.number, connection},
-      in_{side.options.seed, 1 - side.number, 0}, endsAt_(endsAt)
+    : side_(side), room_(*side.room), out_{side.number, connection}, in_{1 - side.number, 0}, endsAt_(endsAt)
 {
 }
 

@@ -120,7 +120,7 @@ class Stat(unittest.TestCase):
     def test_a_closed_nic_is_shown_no_more_while_a_forked_child_lives(self):
         parent = Puppet([PUPPET]).do(OPEN)
         child = parent.result("stay")
-        self.assertEqual(parent.result("VipCloseNic NIC") & 0xffffffff, 0)
+        self.assertEqual(parent.code("VipCloseNic NIC"), 0)
         self.assertIn("no such process", stat(parent.pid).stderr)
         os.kill(child, signal.SIGKILL)
         parent.end()

@@ -73,7 +73,7 @@ class Attacked(unittest.TestCase):
                                                 max(longest, self.wait_for_lock())), flush=True)
         # Its NIC is closed while all that was sent is there.
         self.besieged.do("stop", *("pthread_join %d 0" % thread for thread in self.threads))
-        self.assertEqual(self.besieged.result("VipCloseNic NIC") & 0xffffffff, 0)
+        self.assertEqual(self.besieged.code("VipCloseNic NIC"), 0)
 
     def attack(self, kind, user, what="lingering"):
         self.begin(kind, user, what)
