@@ -18,13 +18,13 @@ class Power(PairTest):
         self.hosts[2].power_off()
         return fault
 
-    def told(self, act):
+    def told(self, act, key=None):
         which = [shape for shape in shapes() if act == "traffic" or shape[1] == "send"]
         pairs = self.connect_all(which, act=act, rate=50, seconds=10 * PATIENCE)
         fault = self.loses_power()
         for (level, operation), (survivor, _) in pairs.items():
             with self.subTest(act=act, level=level, operation=operation):
-                self.told_after("power.%s.%s" % (act, short(level)), survivor, fault)
+                self.told_after(self.key(key or "power.%s" % act, level), survivor, fault)
                 self.broke(survivor)
         self.boot(self.hosts[2])
         for level in LEVELS:
@@ -34,12 +34,7 @@ class Power(PairTest):
     test_while_idle = partialmethod(told, "idle")
     test_while_the_other_sleeps_in_vip_recv_wait = partialmethod(told, "sleep")
     test_while_the_other_sends = partialmethod(told, "traffic")
-
-    def test_right_after_connecting(self):
-        pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
-        fault = self.loses_power()
-        self.all_break("power.new", {level: survivor for level, (survivor, _) in pairs.items()}, fault)
-        self.boot(self.hosts[2])
+    test_right_after_connecting = partialmethod(told, "sleep", "power.new")
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)

@@ -29,6 +29,7 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	bool isUnreliable = options.level == VIP_SERVICE_UNRELIABLE;
 	files_ = openFiles();
 	must(VipOpenNic(options.nic.c_str(), &nic_), "VipOpenNic");
+	auto handler = [](VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) { static_cast<Side *>(context)->told(*error); };
 	must(VipErrorCallback(nic_, this, handler), "VipErrorCallback");
 	must(VipQueryNic(nic_, &attributes_), "VipQueryNic");
 	must(VipNSInit(nic_, nullptr), "VipNSInit");
@@ -46,11 +47,6 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	attributes.EnableRdmaRead = isUnreliable ? VIP_FALSE : VIP_TRUE;
 	must(VipCreateVi(nic_, &attributes, cq, cq, &vi), "VipCreateVi");
 	number = options.role == Role::Serve || (options.role == Role::Equal && options.own < options.name);
-}
-
-void Side::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
-{
-	static_cast<Side *>(context)->told(*error);
 }
 
 void Side::told(const VIP_ERROR_DESCRIPTOR &error)
@@ -106,7 +102,7 @@ void Side::postSend(VIP_DESCRIPTOR *descriptor)
 	must(VipPostSend(vi, descriptor, room->handle()), "VipPostSend");
 }
 
-static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsigned &out, bool promised, const char *call)
+VIP_DESCRIPTOR *Side::taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, bool isReceive, bool promised, const char *call)
 {
 	if (code == VIP_NOT_DONE || (code == VIP_DESCRIPTOR_ERROR && !descriptor)) {
 		if (promised)
@@ -118,31 +114,25 @@ static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsign
 	bool isError = descriptor->CS.Status & VIP_STATUS_ERROR_MASK;
 	if (!(descriptor->CS.Status & VIP_STATUS_DONE) || isError == (code == VIP_SUCCESS))
 		wrong("%s: %s with status %s", call, text(code), status_names(descriptor->CS.Status).c_str());
+	unsigned &out = isReceive ? receivesOut_ : sendsOut_;
 	if (out == 0)
 		wrong("%s gave more descriptors than were posted", call);
 	out--;
 	return descriptor;
 }
 
-VIP_DESCRIPTOR *Side::takeReceive(bool promised)
+VIP_DESCRIPTOR *Side::take(bool isReceive, bool promised)
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_RETURN code = VipRecvDone(vi, &descriptor);
-	return taken(code, descriptor, receivesOut_, promised, "VipRecvDone");
-}
-
-VIP_DESCRIPTOR *Side::takeSend(bool promised)
-{
-	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_RETURN code = VipSendDone(vi, &descriptor);
-	return taken(code, descriptor, sendsOut_, promised, "VipSendDone");
+	VIP_RETURN code = isReceive ? VipRecvDone(vi, &descriptor) : VipSendDone(vi, &descriptor);
+	return taken(code, descriptor, isReceive, promised, isReceive ? "VipRecvDone" : "VipSendDone");
 }
 
 VIP_DESCRIPTOR *Side::awaitReceive()
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
 	VIP_RETURN code = called("VipRecvWait", [&] { return VipRecvWait(vi, VIP_INFINITE, &descriptor); });
-	taken(code, descriptor, receivesOut_, true, "VipRecvWait");
+	taken(code, descriptor, true, true, "VipRecvWait");
 	if (!(descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR))
 		wrong("VipRecvWait: %s without a message", text(code));
 	return descriptor;
@@ -168,15 +158,20 @@ void Side::collect()
 {
 	VIP_VI_HANDLE which;
 	VIP_BOOLEAN isReceive;
-	if (cq) {
-		while (VipCQDone(cq, &which, &isReceive) == VIP_SUCCESS)
-			isReceive ? takeReceive(true) : takeSend(true);
-		return;
-	}
-	while (takeReceive())
+	while (cq && VipCQDone(cq, &which, &isReceive) == VIP_SUCCESS)
+		take(isReceive, true);
+	while (!cq && (take(true) || take(false)))
 		;
-	while (takeSend())
-		;
+}
+
+// After this event all is back, and the VI has this state.
+void Side::expect(const char *event, VIP_VI_STATE expected)
+{
+	collect();
+	if (receivesOut_ || sendsOut_)
+		wrong("%u receives and %u sends are not back after %s", receivesOut_, sendsOut_, event);
+	if (state() != expected)
+		wrong("the VI is %s after %s", text(state()), event);
 }
 
 void Side::awaitLoss()
@@ -188,22 +183,14 @@ void Side::awaitLoss()
 // Everything must be flushed before the handler is called, so there is no wait here.
 void Side::checkLost()
 {
-	collect();
-	if (receivesOut_ || sendsOut_)
-		wrong("the handler was told, and %u receives and %u sends are not back", receivesOut_, sendsOut_);
-	if (state() != VIP_STATE_ERROR)
-		wrong("the VI is %s after its connection was lost", text(state()));
+	expect("the call of the handler", VIP_STATE_ERROR);
 }
 
 void Side::disconnect()
 {
 	leaving_ = true;
 	must(called("VipDisconnect", [&] { return VipDisconnect(vi); }), "VipDisconnect");
-	collect();
-	if (receivesOut_ || sendsOut_)
-		wrong("VipDisconnect has returned, and %u receives and %u sends are not back", receivesOut_, sendsOut_);
-	if (state() != VIP_STATE_IDLE)
-		wrong("the VI is %s after VipDisconnect", text(state()));
+	expect("VipDisconnect", VIP_STATE_IDLE);
 	event("disconnected", "files=%ld kib=%ld", openFiles(), residentKiB());
 	flushedTold_ = false;
 }

@@ -80,8 +80,7 @@ class Side
 	void postReceive(unsigned slot);
 	void postSend(VIP_DESCRIPTOR *descriptor);
 	// Returns the head of the queue if it is done, otherwise NULL. `promised`: the CQ has named it.
-	VIP_DESCRIPTOR *takeReceive(bool promised = false);
-	VIP_DESCRIPTOR *takeSend(bool promised = false);
+	VIP_DESCRIPTOR *take(bool isReceive, bool promised = false);
 	VIP_DESCRIPTOR *awaitReceive(); // without a time limit: the receive will be flushed
 	// Prints this descriptor's status at the first flush of a connection. All further descriptors of the queue
 	// come back flushed, too.
@@ -102,14 +101,15 @@ class Side
 	}
 
       private:
-	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
 	void told(const VIP_ERROR_DESCRIPTOR &error);
 	bool serve();
 	bool request(); // as a client or as one of two equals
 	Address address(const std::string &host, const std::string &discriminator) const;
 	VIP_RETURN query(VIP_VI_STATE *state) const;
 	VIP_VI_STATE state() const;
+	VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, bool isReceive, bool promised, const char *call);
 	void collect();
+	void expect(const char *event, VIP_VI_STATE expected);
 
 	VIP_NIC_HANDLE nic_ = nullptr;
 	VIP_NIC_ATTRIBUTES attributes_{};

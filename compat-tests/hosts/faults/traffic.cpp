@@ -149,10 +149,7 @@ void Traffic::step()
 	VIP_BOOLEAN isReceive;
 	VIP_RETURN code = VipCQWait(side_.cq, kNap, &vi, &isReceive);
 	for (; code == VIP_SUCCESS; code = VipCQDone(side_.cq, &vi, &isReceive))
-		if (isReceive)
-			receiveTaken(side_.takeReceive(true));
-		else
-			sendTaken(side_.takeSend(true));
+		isReceive ? receiveTaken(side_.take(true, true)) : sendTaken(side_.take(false, true));
 	if (code != VIP_TIMEOUT && code != VIP_NOT_DONE)
 		wrong("VipCQWait: %s", text(code));
 }

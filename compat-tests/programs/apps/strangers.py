@@ -110,7 +110,7 @@ class Strangers(Attacked):
     test_floods = partialmethod(Attacked.attack, "flood", NOBODY)
     test_rendezvous_with_files = partialmethod(Attacked.attack_with_files, "rendezvous", NOBODY)
     test_rendezvous_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "rendezvous", 0)
-    test_requests_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "hello", 0)
+    test_requests_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "request", 0)
     test_impostors_with_files_of_the_same_user = partialmethod(Attacked.attack_with_files, "impostor", 0)
 
 
