@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * puppet [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers
- * with their results. A command is a function of VIPL, of the C library or of this program, and its arguments: a
- * number, 'TEXT, the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
+ * puppet [COMMAND]...: carries out the commands, of which VIPL's must succeed, and then those of its standard input, one a
+ * line, which it answers with their results. A command is a function of VIPL, of the C library or of this program, and its
+ * arguments: a number, 'TEXT, the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -402,7 +402,7 @@ int main(int argc, char **argv)
 	*value("ON_DESCRIPTOR")->place = (uintptr_t)on_descriptor;
 	*value("ON_ENTRY")->place = (uintptr_t)on_entry;
 	for (int i = 1; i < argc; i++)
-		run(argv[i]);
+		must((VIP_RETURN)run(argv[i]) == VIP_SUCCESS || strncmp(argv[i], "Vip", 3), argv[i]);
 	while (fgets(line, sizeof(line), stdin))
 		answer(line);
 	return 0;
