@@ -51,5 +51,5 @@ class Puppet:
 def connect(server, client):
     """Connects their VIs. Both call the server's address "at"."""
     client.begin("VipConnectRequest VI at at 30000 told")
-    codes = server.code("VipConnectWait NIC at 30000 from told &request"), server.code("VipConnectAccept request VI"), client.code()
-    assert codes == (0, 0, 0), codes
+    codes = [server.code("VipConnectWait NIC at 30000 from told &request"), server.code("VipConnectAccept request VI")]
+    assert codes + [client.code()] == [0, 0, 0], codes

@@ -4,7 +4,7 @@
 import time
 from functools import partialmethod
 
-from program import LEVELS, shapes
+from program import shapes
 
 
 class EndsOfProcesses:
@@ -30,8 +30,7 @@ class EndsOfProcesses:
                     self.ended_well(other)
         if drop:
             self.assertGreater(dropped.matched, 0, "nothing was lost: this test has shown nothing")
-        for level in LEVELS:
-            self.works(level)
+        self.all_work()
 
     test_kill = partialmethod(told, "kill.sleep", "KILL", act="sleep")
     test_kill_of_who_sends = partialmethod(told, "kill.traffic", "KILL", act="traffic")
@@ -39,10 +38,9 @@ class EndsOfProcesses:
 
     def test_kill_with_a_request_taken(self):
         """The host has the request, and the process that could answer it is gone."""
-        pairs = self.connect_levels(server=2, wait=False, act="hold", timeout="infinite")
+        pairs = self.hold_requests(server=2)
         fault = {}
         for level, (held, _) in pairs.items():
-            held.wait_for("holding", self.patience)
             fault[level] = time.monotonic()
             held.job.signal("KILL")
         for level, (_, caller) in pairs.items():

@@ -11,8 +11,7 @@ import tempfile
 import time
 import unittest
 
-from promises import limit
-from results import record
+from results import limit, record
 
 LEVELS = ("unreliable", "delivery", "reception")
 OPERATIONS = ("send", "write", "read")
@@ -207,6 +206,7 @@ class FaultsTest(unittest.TestCase):
         for key, value in options.items():
             words += ["--" + key, str(value)]
         program = Program(self.hosts[where].start(" ".join(words), env=env), self.clocks[where])
+        program.name = options.get("name")  # the discriminator
         self.programs.append(program)
         return program
 
@@ -243,10 +243,22 @@ class FaultsTest(unittest.TestCase):
         pairs = self.connect_all([(level, "send") for level in LEVELS], *flags, **options)
         return {level: pair for (level, _), pair in pairs.items()}
 
+    def hold_requests(self, *flags, **options):
+        """Returns {level: (server, client)}: the server has the request and does not answer it."""
+        pairs = self.connect_levels(*flags, wait=False, act="hold", timeout="infinite", **options)
+        for held, _ in pairs.values():
+            held.wait_for("holding", self.patience)
+        return pairs
+
     def works(self, level, operation="send"):
         """Checks that a new connection between the hosts works."""
         for program in self.connect(level=level, operation=operation, messages=50, seconds=self.patience):
             self.ended_well(program)
+
+    def all_work(self):
+        for level in LEVELS:
+            with self.subTest(level=level, after="the fault"):
+                self.works(level)
 
     # --- their output
 
@@ -255,7 +267,7 @@ class FaultsTest(unittest.TestCase):
         return "%s.%s" % (key, short(level))
 
     def took(self, key, seconds, **how):
-        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
+        """Records a time, and fails when it is longer than docs/OPERATING.md results."""
         record(key, max(seconds, 0))
         self.assertLess(seconds, limit(key, **how), key)
 

@@ -13,7 +13,7 @@ from ends import EndsOfProcesses  # noqa: E402
 from pairs import DISORDER, PATIENCE, PairTest  # noqa: E402
 from power import Power  # noqa: E402, F401
 from program import LEVELS, shapes, short  # noqa: E402
-from promises import K  # noqa: E402
+from results import K  # noqa: E402
 from hosts import TCP, message, tcp_flags  # noqa: E402
 
 RELIABLE = ("delivery", "reception")
@@ -197,8 +197,7 @@ class Link(PairTest):
         self.hosts[2].link("up")
         # docs/OPERATING.md gives the reason: soft-RoCE no longer receives packets.
         self.assertEqual(self.hosts[2].run("rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0").status, 0)
-        for level in LEVELS:
-            self.works(level)
+        self.all_work()
 
 
 class Ends(PairTest, EndsOfProcesses):
@@ -285,8 +284,7 @@ class Connect(PairTest):
             self.assertTrue(all(victim.events("told", code="CATASTROPHIC") for _, _, (_, victim) in pairs))
         finally:
             self.hosts[2].run("rdma link add rxe0 type rxe netdev eth0")
-        for level in LEVELS:
-            self.works(level)
+        self.all_work()
 
 
 if __name__ == "__main__":

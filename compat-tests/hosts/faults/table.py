@@ -9,7 +9,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True
-import promises  # noqa: E402
+import results  # noqa: E402
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 KEY = re.compile(r"[a-z][a-z_0-9%]*(\.[A-Za-z%]+)+")  # as a test writes it, with %s and %d
@@ -35,16 +35,16 @@ class Table(unittest.TestCase):
                               ("9 + 5 (fixed)", 14), ("the grace time (`VIPL_GRACE_MSEC`, 5)", 5),
                               ("1 at most: 0.5 to 0.7 (fixed)", 1)):
             with self.subTest(cell=cell):
-                self.assertEqual(seconds, promises.seconds(cell))
-        self.assertRaises(ValueError, promises.seconds, "the call's own time")
+                self.assertEqual(seconds, results.seconds(cell))
+        self.assertRaises(ValueError, results.seconds, "the call's own time")
 
     def test_each_key_of_a_test_has_a_row_and_each_row_a_test(self):
-        for key, cell in promises.table():
+        for key, cell in results.table():
             with self.subTest(key=key):
                 if cell != "the call's own time":
-                    promises.seconds(cell)
-        self.assertEqual((10, 0), (promises.within("power.idle.rc"), promises.within("lo.kill")))
-        rows = [key for key, _ in promises.table()]
+                    results.seconds(cell)
+        self.assertEqual((10, 0), (results.within("power.idle.rc"), results.within("lo.kill")))
+        rows = [key for key, _ in results.table()]
         self.assertEqual(len(rows), len(set(rows)))
         tests = keys_of_tests()
         self.assertEqual([], [test for test in tests if not any(re.fullmatch(test, row) for row in rows)])
