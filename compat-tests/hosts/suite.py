@@ -89,23 +89,15 @@ def not_on_rxe():
         return "-" + ":".join(line.strip() for line in file if line[0].isalpha())
 
 
-def case_conformance(_):
-    """Runs all tests, at all three levels."""
-    conformance("*" + not_on_rxe(), ALL_LEVELS, 22)
-
-
-def case_conformance_short(_):
-    """Runs the suites with tests that have a peer on the other host."""
-    suites = ("Connect", "ConnectTime", "PeerToPeer", "Levels", "PeerLoss", "Transfer", "Notify", "RdmaRead")
-    tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
-    conformance(tests + not_on_rxe(), ALL_LEVELS, 10)
-
-
-def case_conformance_long(_):
-    """Runs the suites about host addresses, with addresses of 16 bytes."""
-    suites = ("NicHandle", "Names", "Connect", "ConnectTime", "PeerToPeer", "PeerLoss", "Transfer")
-    tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites)
-    conformance(tests + not_on_rxe(), {**ALL_LEVELS, **LONG}, 10)
+def case_conformance(which):
+    """Runs all tests; or the suites with tests that have a peer on the other host; or those about host addresses, with
+    addresses of 16 bytes."""
+    suites, env, least = {
+        "all": ("", {}, 22),
+        "short": ("Connect ConnectTime PeerToPeer Levels PeerLoss Transfer Notify RdmaRead", {}, 10),
+        "long": ("NicHandle Names Connect ConnectTime PeerToPeer PeerLoss Transfer", LONG, 10)}[which]
+    tests = ":".join("%s.*:*/%s.*" % (suite, suite) for suite in suites.split()) or "*"
+    conformance(tests + not_on_rxe(), {**ALL_LEVELS, **env}, least)
 
 
 # --- vip_mpi -------------------------------------------------------------------------------------

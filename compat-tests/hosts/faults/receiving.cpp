@@ -99,10 +99,10 @@ bool Traffic::isNext(const Header &header)
 void Traffic::pull(const Header &header)
 {
 	unsigned slot = Room::kPull + header.number % Room::kTwoRounds;
-	Remote source = {peerWindow_.address + (header.number - 1) % Room::kTwoRounds * room_.slotBytes() + sizeof header,
+	Remote source = {peerWindow_.address + (header.number - 1) % Room::kTwoRounds * room_.slotBytes + sizeof header,
 			 peerWindow_.handle};
 	memset(room_.buffer(slot), 0, header.length);
-	describe(room_.descriptor(slot), VIP_CONTROL_OP_RDMAREAD, room_.buffer(slot), header.length, room_.handle(), &source);
+	describe(room_.descriptor(slot), VIP_CONTROL_OP_RDMAREAD, room_.buffer(slot), header.length, room_.handle, &source);
 	post({room_.descriptor(slot), 0, header.number, header.length});
 }
 

@@ -37,12 +37,12 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	// If some packets of a long write are lost its data has holes, and no status reports them.
 	if (isUnreliable && options.operation == VIP_CONTROL_OP_RDMAWRITE)
 		largest = std::min<uint32_t>(largest, static_cast<uint32_t>(attributes_.NativeMTU - sizeof(Header)));
-	room = std::make_unique<Room>(nic_, sizeof(Header) + options.largest, !isUnreliable);
+	room.open(nic_, sizeof(Header) + options.largest, !isUnreliable);
 	if (options.act == Act::Traffic)
 		must(VipCreateCQ(nic_, 4 * Room::kReceives, &cq), "VipCreateCQ");
 	VIP_VI_ATTRIBUTES attributes{};
 	attributes.ReliabilityLevel = options.level;
-	attributes.MaxTransferSize = room->slotBytes();
+	attributes.MaxTransferSize = room.slotBytes;
 	attributes.EnableRdmaWrite = VIP_TRUE;
 	attributes.EnableRdmaRead = isUnreliable ? VIP_FALSE : VIP_TRUE;
 	must(VipCreateVi(nic_, &attributes, cq, cq, &vi), "VipCreateVi");
@@ -89,17 +89,17 @@ VIP_VI_STATE Side::state() const
 
 void Side::postReceive(unsigned slot)
 {
-	VIP_DESCRIPTOR *descriptor = room->descriptor(slot);
-	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room->buffer(slot), static_cast<uint32_t>(room->slotBytes()),
-		 room->handle());
+	VIP_DESCRIPTOR *descriptor = room.descriptor(slot);
+	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room.buffer(slot), static_cast<uint32_t>(room.slotBytes),
+		 room.handle);
 	receivesOut_++;
-	must(VipPostRecv(vi, descriptor, room->handle()), "VipPostRecv");
+	must(VipPostRecv(vi, descriptor, room.handle), "VipPostRecv");
 }
 
 void Side::postSend(VIP_DESCRIPTOR *descriptor)
 {
 	sendsOut_++;
-	must(VipPostSend(vi, descriptor, room->handle()), "VipPostSend");
+	must(VipPostSend(vi, descriptor, room.handle), "VipPostSend");
 }
 
 VIP_DESCRIPTOR *Side::taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, bool isReceive, bool promised, const char *call)
@@ -141,7 +141,7 @@ VIP_DESCRIPTOR *Side::awaitReceive()
 unsigned Side::receiveSlot(const VIP_DESCRIPTOR *descriptor) const
 {
 	unsigned slot = 0;
-	while (room->descriptor(slot) != descriptor)
+	while (room.descriptor(slot) != descriptor)
 		slot++;
 	return slot;
 }
@@ -201,10 +201,9 @@ void Side::release()
 	must(VipDestroyVi(vi), "VipDestroyVi");
 	if (cq)
 		must(VipDestroyCQ(cq), "VipDestroyCQ");
-	room->deregister();
+	room.close(nic_);
 	must(VipNSShutdown(nic_), "VipNSShutdown");
 	must(called("VipCloseNic", [&] { return VipCloseNic(nic_); }), "VipCloseNic");
-	room.reset();
 	event("released", "files=%ld before=%ld kib=%ld", openFiles(), files_, residentKiB());
 }
 

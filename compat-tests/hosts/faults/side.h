@@ -8,8 +8,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 namespace faults
 {
@@ -17,40 +15,23 @@ namespace faults
 // The limit, in ms, for events that have to come soon without a stated time: the machine may be slow.
 constexpr double kPatience = 30000;
 
-// Registered memory with descriptors and buffers.
-class Room
-{
-      public:
+// Registered memory with descriptors and buffers. They have numbers: each kind's from this one on.
+struct Room {
 	static constexpr unsigned kWindow = 8; // messages of a round, without the note
 	static constexpr unsigned kTwoRounds = 2 * kWindow;
 	static constexpr unsigned kReceives = kTwoRounds + 8; // also for notes
+	static constexpr unsigned kSend = kReceives, kNote = kSend + kTwoRounds, kPull = kNote + 1,
+				  kInbox = kPull + kTwoRounds, kBuffers = kInbox + kTwoRounds; // the peer writes to the inbox
 
 	// A slot has room for a message of that many bytes, the header included.
-	Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable);
-	~Room(); // the NIC is closed before
-	Room(const Room &) = delete;
-	Room &operator=(const Room &) = delete;
-	void deregister();
-
-	// Descriptors have numbers, and so have buffers: each kind's from this one on. The peer writes to the inbox.
-	static constexpr unsigned kSend = kReceives, kNote = kSend + kTwoRounds, kPull = kNote + 1,
-				  kInbox = kPull + kTwoRounds, kBuffers = kInbox + kTwoRounds;
+	void open(VIP_NIC_HANDLE nic, size_t bytes, bool isReadable);
+	void close(VIP_NIC_HANDLE nic);
 	VIP_DESCRIPTOR *descriptor(unsigned number) const;
 	uint8_t *buffer(unsigned number) const;
-	size_t slotBytes() const
-	{
-		return slotBytes_;
-	}
-	VIP_MEM_HANDLE handle() const
-	{
-		return handle_;
-	}
 
-      private:
-	VIP_NIC_HANDLE nic_;
-	size_t slotBytes_, bytes_;
-	uint8_t *data_;
-	VIP_MEM_HANDLE handle_ = 0;
+	size_t slotBytes = 0;
+	uint8_t *data = nullptr;
+	VIP_MEM_HANDLE handle = 0;
 };
 
 // Makes it a descriptor with a local segment and, if there is a target, an address segment.
@@ -65,9 +46,6 @@ class Side
 {
       public:
 	Side(const Options &options, Bell &signal);
-	Side(const Side &) = delete;
-	Side &operator=(const Side &) = delete;
-
 	// Returns whether the connection was made. The calls print their results. The receives are posted before.
 	bool connect();
 	// The connection has broken. Waits for the handler's call. All descriptors are back then.
@@ -92,7 +70,7 @@ class Side
 	Bell lost;    // rung by the error handler
 	VIP_VI_HANDLE vi = nullptr;
 	VIP_CQ_HANDLE cq = nullptr; // of both queues; only for traffic
-	std::unique_ptr<Room> room;
+	Room room;
 	unsigned number = 0;  // 0 or 1: this side's number
 	uint32_t largest = 0; // bytes of a body
 	bool isDeviceGone() const

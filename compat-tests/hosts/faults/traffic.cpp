@@ -14,7 +14,7 @@ constexpr double kAgain = 200;  // ms, until a note that may be lost is sent aga
 constexpr uint64_t kSpoilt = 5; // the message with the intended fault
 
 Traffic::Traffic(Side &side, uint32_t connection, double endsAt)
-    : side_(side), room_(*side.room), out_{side.number, connection}, in_{1 - side.number, 0}, endsAt_(endsAt)
+    : side_(side), room_(side.room), out_{side.number, connection}, in_{1 - side.number, 0}, endsAt_(endsAt)
 {
 }
 
@@ -76,7 +76,7 @@ void Traffic::put(uint8_t *message, uint32_t flags, uint64_t number, uint32_t le
 	header.number = number;
 	header.rounds = rounds_;
 	header.window = reinterpret_cast<uintptr_t>(room_.buffer(isRead() ? Room::kSend : Room::kInbox));
-	header.windowHandle = room_.handle();
+	header.windowHandle = room_.handle;
 	header.sum = sumOf(header, out_);
 	memcpy(message, &header, sizeof header);
 	paint(message + sizeof header, length, out_, number);
@@ -100,11 +100,11 @@ void Traffic::sendData()
 	message[sizeof(Header)] ^= spoil == Spoil::Byte;
 	uint32_t bytes = static_cast<uint32_t>(sizeof(Header)) + (isRead() ? 0 : length);
 	if (side_.options.operation == VIP_CONTROL_OP_RDMAWRITE) {
-		Remote target = {peerWindow_.address + slot * room_.slotBytes(), peerWindow_.handle};
-		describe(descriptor, VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE, message, bytes, room_.handle(), &target);
+		Remote target = {peerWindow_.address + slot * room_.slotBytes, peerWindow_.handle};
+		describe(descriptor, VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE, message, bytes, room_.handle, &target);
 		descriptor->CS.ImmediateData = slot;
 	} else {
-		describe(descriptor, VIP_CONTROL_OP_SENDRECV, message, bytes, room_.handle());
+		describe(descriptor, VIP_CONTROL_OP_SENDRECV, message, bytes, room_.handle);
 	}
 	post({descriptor, sent_, 0, 0});
 }
@@ -113,7 +113,7 @@ void Traffic::sendNote(uint32_t flags)
 {
 	uint8_t *message = room_.buffer(Room::kNote);
 	put(message, flags, sent_, 0);
-	describe(room_.descriptor(Room::kNote), VIP_CONTROL_OP_SENDRECV, message, sizeof(Header), room_.handle());
+	describe(room_.descriptor(Room::kNote), VIP_CONTROL_OP_SENDRECV, message, sizeof(Header), room_.handle);
 	noteAt_ = now();
 	answerDue_ = false;
 	post({room_.descriptor(Room::kNote), 0, 0, 0});
