@@ -80,54 +80,34 @@ class WireTest(unittest.TestCase):
             self.one.end.sendall(bytes([byte]))
         self.expect_only([b"piecemeal", b"x"], self.two, self.three)
 
-    def cut_then(self, join, host, direction):
+    def test_cuts(self):
         """Frames that a guest sends while the wire is cut are lost. Later frames arrive."""
-        self.wire.cut(host, direction)
-        self.one.send(b"gone", b"gone")
-        counted = host if direction == "to" else 1
-        self.until(lambda: self.wire.counters(counted).cut == 2, "frames are counted that were cut")
-        join()
-
-    def test_cut_from_one_host(self):
-        self.cut_then(lambda: self.wire.join(1), 1, "from")
-        self.one.send(b"back")
-        self.expect_only([b"back"], self.two, self.three)
-
-    def test_cut_from_one_host_leaves_the_other_direction_alone(self):
-        self.wire.cut(1, "from")
-        self.two.send(b"through")
-        self.expect_only([b"through"], self.one, self.three)
-
-    def test_cut_to_one_host_leaves_the_others_alone(self):
-        self.cut_then(self.wire.join, 2, "to")
-        self.expect_only([b"gone", b"gone"], self.three)
-        self.one.send(b"back")
-        self.expect_only([b"back"], self.two, self.three)
-
-    def test_cut_of_all(self):
-        self.cut_then(self.wire.join, None, "both")
-        self.one.send(b"back")
-        self.expect_only([b"back"], self.two, self.three)
-
-    def test_a_direction_that_is_none_is_an_error(self):
+        for host, direction, reached in (1, "from", ()), (2, "to", (self.three,)), (None, "both", ()):
+            with self.subTest(host=host, direction=direction):
+                self.wire.cut(host, direction)
+                counted = host if direction == "to" else 1
+                before = self.wire.counters(counted).cut
+                self.one.send(b"gone", b"gone")
+                self.until(lambda: self.wire.counters(counted).cut == before + 2, "frames are counted that were cut")
+                self.expect_only([b"gone", b"gone"], *reached)
+                if direction == "from":
+                    self.two.send(b"through")
+                    self.expect_only([b"through"], self.one, self.three)
+                self.wire.join(host)
+                self.one.send(b"back")
+                self.expect_only([b"back"], self.two, self.three)
         self.assertRaises(ValueError, self.wire.cut, 1, "sideways")
 
     def test_drops_the_next_that_match_and_no_more(self):
-        drop = self.wire.drop(1, 2, {0: b"no", 3: 0x21})
+        drop, other = self.wire.drop(1, 2, {0: b"no", 3: 0x21}), self.wire.drop(1, 1, {0: b"yes"})
         self.assertFalse(drop.wait(0))
-        self.one.send(b"no ! 1", b"yes", b"no ? 2", b"no ! 3", b"no", b"no ! 4")
+        self.one.send(b"no ! 1", b"yes 1", b"yes 2", b"no ? 2", b"no ! 3", b"no", b"no ! 4")
         self.two.send(b"no ! 5")
-        self.assertTrue(drop.wait(SECONDS))
-        self.assertEqual(2, drop.matched)
-        self.expect_only([b"yes", b"no ? 2", b"no", b"no ! 4"], self.two)
+        self.assertTrue(drop.wait(SECONDS) and other.wait(SECONDS))
+        self.assertEqual((2, 1), (drop.matched, other.matched))
+        self.expect_only([b"yes 2", b"no ? 2", b"no", b"no ! 4"], self.two)
         self.expect_only([b"no ! 5"], self.one)
-        self.assertEqual(2, self.wire.counters(1).matched)
-
-    def test_two_drops_at_a_time(self):
-        first, second = self.wire.drop(1, 1, {0: b"a"}), self.wire.drop(1, 1, {0: b"b"})
-        self.one.send(b"b1", b"a1", b"a2", b"b2")
-        self.assertTrue(first.wait(SECONDS) and second.wait(SECONDS))
-        self.expect_only([b"a2", b"b2"], self.two, self.three)
+        self.assertEqual(3, self.wire.counters(1).matched)
 
     def test_watches_for_frames_and_lets_them_go_on(self):
         watch, drop = self.wire.watch(1, 2, {0: b"a"}), self.wire.drop(1, 1, {0: b"a"})
@@ -309,44 +289,35 @@ with_hosts["main"]()
 """
 
 
-class ArgumentsTest(unittest.TestCase):
-    def expect_usage_error(self, *words):
-        done = subprocess.run([TOOLS + "/with-hosts", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=SECONDS, check=False)
-        self.assertEqual(2, done.returncode, (words, done.stdout, done.stderr))
-        self.assertEqual("", done.stdout)
-        return done.stderr
+def run(*words, **how):
+    return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS, check=False, **how)
 
+
+class ArgumentsTest(unittest.TestCase):
     def test_help(self):
-        done = subprocess.run([TOOLS + "/with-hosts", "--help"], capture_output=True, text=True, timeout=SECONDS,
-                              check=False)
+        done = run(TOOLS + "/with-hosts", "--help")
         self.assertEqual(0, done.returncode)
         for word in "--scenario", "--mtu", "--time-limit", "98", "99", "124":
             self.assertIn(word, done.stdout)
 
     def test_what_is_asked_for_wrongly(self):
-        self.expect_usage_error()
-        self.expect_usage_error("true")
-        self.expect_usage_error("--nothing", "true", "true")
-        self.expect_usage_error("--mtu", "0", "true", "true")
-        self.expect_usage_error("--mtu", "1500,", "true", "true")
-        self.expect_usage_error("--mtu", "1279", "true", "true")
-        self.expect_usage_error("--mtu", "9001", "true", "true")
-        self.expect_usage_error("--time-limit", "soon", "true", "true")
-        self.expect_usage_error("--time-limit", "2147483648", "true", "true")
-        self.expect_usage_error("--memory", "1", "true", "true")
-        self.expect_usage_error("--hosts", "3", "true", "true")
-        self.expect_usage_error("--hosts", "33", "--scenario", __file__)
+        for words, reason in (("", "usage"), ("true", "two commands"), ("--nothing true true", "unrecognized"),
+                              ("--mtu 0 true true", "--mtu"), ("--mtu 1500, true true", "--mtu"),
+                              ("--mtu 1279 true true", "1280"), ("--mtu 9001 true true", "9000"),
+                              ("--mtu 1500,1500,1500 true true", "2 hosts, and an MTU for 3"),
+                              ("--time-limit soon true true", "positive"), ("--time-limit 2147483648 true true", "at most"),
+                              ("--memory 1 true true", "512M"), ("--hosts 3 true true", "for scenarios"),
+                              ("--hosts 33 --scenario " + __file__, "32 hosts"),
+                              ("--scenario /nowhere.py", "there is no scenario /nowhere.py")):
+            with self.subTest(words):
+                done = run(TOOLS + "/with-hosts", *words.split())
+                self.assertEqual((2, ""), (done.returncode, done.stdout), done.stderr)
+                self.assertIn(reason, done.stderr)
 
     def test_no_time_limit_while_it_cleans_up(self):
         """The first command ends with-hosts by SIGTERM."""
-        done = subprocess.run([sys.executable, "-c", TERMINATED, TOOLS + "/with-hosts"], capture_output=True, text=True,
-                              timeout=SECONDS, check=False)
+        done = run(sys.executable, "-c", TERMINATED, TOOLS + "/with-hosts")
         self.assertEqual((128 + 15, "0 seconds left\n", ""), (done.returncode, done.stdout, done.stderr))
-
-    def test_says_what_is_wrong(self):
-        self.assertIn("there is no scenario /nowhere.py", self.expect_usage_error("--scenario", "/nowhere.py"))
-        self.assertIn("2 hosts, and an MTU for 3", self.expect_usage_error("--mtu", "1500,1500,1500", "true", "true"))
 
 
 class HomeTest(unittest.TestCase):
@@ -354,8 +325,7 @@ class HomeTest(unittest.TestCase):
 
     def run_without_home(self, *words):
         environment = {name: value for name, value in os.environ.items() if name not in ("HOME", "XDG_CACHE_HOME")}
-        return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS,
-                              env=environment, check=False)
+        return run(*words, env=environment)
 
     def test_setup(self):
         done = self.run_without_home("bash", TOOLS + "/setup", "--help")

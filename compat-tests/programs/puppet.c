@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * puppet [COMMAND]...: carries out the commands, and then those of its standard input, one a line, which it answers
- * with their results. A command is a function of VIPL, of the C library or of this program, and its arguments: a
- * number, 'TEXT, the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
+ * puppet [COMMAND]...: carries out the commands, of which VIPL's must succeed, and then those of its standard input, one a
+ * line, which it answers with their results. A command is a function of VIPL, of the C library or of this program, and its
+ * arguments: a number, 'TEXT, the NAME of a value, or &NAME for the place of one. puppet.py is the other end.
  */
 #include <ctype.h>
 #include <dlfcn.h>
@@ -27,25 +27,12 @@
 #define UFFD_USER_MODE_ONLY 1
 #endif
 
-typedef uintptr_t function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+#define CONNECTS 120000 /* milliseconds, at most */
 
-/* Found by dlsym(). */
-void *room(void);
-VIP_VI_HANDLE make_vi(void);
-int post(size_t times);
-int threads(void);
-pid_t child(void);
-int can_watch(void);
-void *address(const char *discriminator, int number);
-void *aim(VIP_DESCRIPTOR *descriptor, uintptr_t remote, VIP_MEM_HANDLE handle);
-int allow(VIP_RELIABILITY_LEVEL level, VIP_ULONG transfer, VIP_BOOLEAN read);
-pid_t stay(void);
-int pretend(uid_t user);
-int stop(void);
-VIP_RETURN pass_vi(void);
-VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from);
-void *describe(uintptr_t data, VIP_MEM_HANDLE handle, VIP_UINT32 length, VIP_UINT16 control);
-void *behind(char *at, size_t bytes);
+/* Commands are found by dlsym(). */
+#pragma GCC diagnostic ignored "-Wmissing-prototypes"
+
+typedef uintptr_t function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
 
 static uid_t pretended; /* 0: what the kernel says */
 static atomic_int is_over;
@@ -240,6 +227,25 @@ VIP_RETURN reject_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from)
 	return rc == VIP_SUCCESS ? VipConnectReject(connection) : rc;
 }
 
+/* These two connect a new VI. */
+int accept_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from)
+{
+	VIP_VI_ATTRIBUTES told;
+	VIP_CONN_HANDLE connection;
+
+	must(VipConnectWait(nic, at, CONNECTS, from, &told, &connection) == VIP_SUCCESS, "VipConnectWait");
+	must(VipConnectAccept(connection, make_vi()) == VIP_SUCCESS, "VipConnectAccept");
+	return 0;
+}
+
+int request_one(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other)
+{
+	VIP_VI_ATTRIBUTES told;
+
+	must(VipConnectRequest(make_vi(), own, other, CONNECTS, &told) == VIP_SUCCESS, "VipConnectRequest");
+	return 0;
+}
+
 int pretend(uid_t user)
 {
 	pretended = user;
@@ -396,7 +402,7 @@ int main(int argc, char **argv)
 	*value("ON_DESCRIPTOR")->place = (uintptr_t)on_descriptor;
 	*value("ON_ENTRY")->place = (uintptr_t)on_entry;
 	for (int i = 1; i < argc; i++)
-		run(argv[i]);
+		must((VIP_RETURN)run(argv[i]) == VIP_SUCCESS || strncmp(argv[i], "Vip", 3), argv[i]);
 	while (fgets(line, sizeof(line), stdin))
 		answer(line);
 	return 0;

@@ -30,6 +30,12 @@ class Puppet:
         self.begin(command)
         return int(self.answer(), 16)
 
+    def code(self, command=None):
+        """Returns the VIP_RETURN of the command, or of the one that has begun."""
+        if command:
+            self.begin(command)
+        return int(self.answer(), 16) & 0xffffffff
+
     def values(self):
         self.begin("values")
         return dict(word.split("=") for word in self.answer().split())
@@ -40,3 +46,10 @@ class Puppet:
         print(out, err)
         assert self.process.returncode == status, self.process.returncode
         return err
+
+
+def connect(server, client):
+    """Connects their VIs. Both call the server's address "at"."""
+    client.begin("VipConnectRequest VI at at 30000 told")
+    codes = [server.code("VipConnectWait NIC at 30000 from told &request"), server.code("VipConnectAccept request VI")]
+    assert codes + [client.code()] == [0, 0, 0], codes

@@ -3,7 +3,6 @@
 #include "trace.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +12,6 @@
 
 #include "base/config.h"
 #include "base/deadline.h"
-#include "base/log.h"
-#include "trace_file.h"
 #include "vipl_names.h"
 
 #define POLLED	   4096u    /* queues whose polls are counted at a time */
@@ -35,12 +32,8 @@ static _Thread_local uint32_t own_thread __attribute__((tls_model("initial-exec"
 
 void trace_begin(struct trace_line *line, const char *function)
 {
+	memset(line, 0, offsetof(struct trace_line, words));
 	line->function = function;
-	line->handle = NULL;
-	line->queue = TRACE_NONE;
-	line->begun = 0;
-	line->found_empty = false;
-	line->length = 0;
 }
 
 void trace_say(struct trace_line *line, const char *format, ...)
@@ -60,12 +53,6 @@ void trace_say_bytes(struct trace_line *line, const char *key, const void *bytes
 	trace_say(line, "%s", key);
 	for (const unsigned char *byte = bytes; length--; byte++)
 		trace_say(line, *byte > ' ' && *byte < 0x7f && *byte != '\\' ? "%c" : "\\x%02x", *byte);
-}
-
-void trace_about(struct trace_line *line, enum trace_queue queue, VIP_PVOID handle)
-{
-	line->queue = queue;
-	line->handle = handle;
 }
 
 void trace_done(struct trace_line *line, const VIP_DESCRIPTOR *descriptor)
@@ -107,29 +94,17 @@ static void begin_child(void)
 	trace_file_forget();
 }
 
-static void decide(void)
-{
-	int error = *config()->trace ? pthread_atfork(NULL, NULL, begin_child) : 0;
-
-	if (error)
-		log_warning("VIPL_TRACE: no trace is written: %s", strerror(error));
-	if (error || !*config()->trace)
-		atomic_store(&hot_flags.is_traced, false);
-}
-
 /* The first line opens the file. False: there is no trace. */
 static bool is_there(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct trace_line header;
 	int saved = errno;
 
 	if (trace_file_is_open())
 		return true;
-	pthread_once(&once, decide);
 	if (trace_is_on()) {
 		make_header(&header);
-		if (!trace_file_open(header.words))
+		if (!*config()->trace || !trace_file_open(header.words, begin_child))
 			atomic_store(&hot_flags.is_traced, false);
 	}
 	errno = saved;
@@ -200,7 +175,8 @@ static void tell_polls(struct polls *polls, uint64_t queue)
 	struct trace_line line;
 
 	trace_begin(&line, functions[queue & 7]);
-	trace_about(&line, (enum trace_queue)(queue & 7), (VIP_PVOID)(uintptr_t)(queue >> 3));
+	line.queue = (enum trace_queue)(queue & 7);
+	line.handle = (VIP_PVOID)(uintptr_t)(queue >> 3);
 	line.now = clock_nsec();
 	if (note_polls(&line, polls))
 		write_line(&line, '~', "VIP_NOT_DONE");
@@ -231,7 +207,7 @@ static __attribute__((destructor)) void end_trace(void)
 
 /* ---- events: the third word of a line ---- */
 
-static void write_event(struct trace_line *line, char event, const char *result)
+void trace_event(struct trace_line *line, char event, const char *result)
 {
 	struct polls *polls = polls_of(queue_of(line));
 	size_t length = line->length;
@@ -248,18 +224,8 @@ void trace_enter(struct trace_line *line, bool may_wait)
 {
 	line->now = clock_nsec();
 	if (may_wait)
-		write_event(line, '>', "-");
+		trace_event(line, '>', "-");
 	line->begun = line->now;
-}
-
-void trace_returned(struct trace_line *line)
-{
-	line->now = clock_nsec();
-}
-
-void trace_return(struct trace_line *line, const char *result)
-{
-	write_event(line, '=', result);
 }
 
 VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc)
@@ -271,7 +237,7 @@ VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc)
 	if (line->queue != TRACE_NONE && (rc == VIP_NOT_DONE || line->found_empty))
 		count_poll(line);
 	else
-		trace_return(line, names[rc]);
+		trace_event(line, '=', names[rc]);
 	return rc;
 }
 
@@ -279,7 +245,7 @@ static int64_t handler_is_called(struct trace_line *line, VIP_PVOID context, uin
 {
 	trace_say(line, " context=0x%lx handler=0x%lx", TRACE_HEX(context), TRACE_HEX(handler));
 	line->now = clock_nsec();
-	write_event(line, '{', "-");
+	trace_event(line, '{', "-");
 	return line->now;
 }
 
@@ -303,7 +269,8 @@ int64_t trace_done_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive, 
 	struct trace_line line;
 
 	trace_begin(&line, cq ? "VipCQNotify" : is_receive ? "VipRecvNotify" : "VipSendNotify");
-	trace_about(&line, cq ? TRACE_CQ : is_receive ? TRACE_RECV : TRACE_SEND, cq ? cq : vi);
+	line.queue = cq ? TRACE_CQ : is_receive ? TRACE_RECV : TRACE_SEND;
+	line.handle = cq ? cq : vi;
 	if (cq)
 		trace_say(&line, " vi=0x%lx queue=%s", TRACE_HEX(vi), is_receive ? "recv" : "send");
 	else
@@ -320,5 +287,5 @@ void trace_handler_returned(const char *function, int64_t begun)
 	trace_begin(&line, function);
 	line.begun = begun;
 	line.now = clock_nsec();
-	write_event(&line, '}', "-");
+	trace_event(&line, '}', "-");
 }

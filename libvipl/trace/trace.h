@@ -24,7 +24,7 @@ enum trace_queue { TRACE_NONE, TRACE_SEND, TRACE_RECV, TRACE_CQ, TRACE_PEER };
 struct trace_line {
 	const char *function;
 	int64_t begun, now; /* nanoseconds of CLOCK_MONOTONIC */
-	VIP_PVOID handle;   /* of the queue, if it is about one */
+	VIP_PVOID handle;   /* of the queue, if it is about one: for it, too, a word is written */
 	enum trace_queue queue;
 	bool found_empty; /* it is a poll of an empty queue */
 	size_t length;
@@ -44,16 +44,13 @@ void trace_say(struct trace_line *line, const char *format, ...) __attribute__((
 void trace_say_bytes(struct trace_line *line, const char *key, const void *bytes, size_t length);
 #define TRACE_HEX(value) ((unsigned long)(uintptr_t)(value)) /* for 0x%lx */
 
-/* Sets the queue that the line is about. write_line() adds the word for its handle. */
-void trace_about(struct trace_line *line, enum trace_queue queue, VIP_PVOID handle);
 /* Adds the words of a descriptor that is done. It is the program's again. */
 void trace_done(struct trace_line *line, const VIP_DESCRIPTOR *descriptor);
 /* The call begins. If it may wait, a line with the words so far is written. */
 void trace_enter(struct trace_line *line, bool may_wait);
-/* The call has returned. trace_return() writes the line, with all words that were added until then. */
-void trace_returned(struct trace_line *line);
-void trace_return(struct trace_line *line, const char *result);
-/* trace_return() with the name of the result, which it returns. A poll that has found nothing is only counted. */
+/* Writes the line of an event at line->now: '=' when a call has returned, with all words that were added until then. */
+void trace_event(struct trace_line *line, char event, const char *result);
+/* The same of a returned call with the name of its result, which it returns. A poll that has found nothing is only counted. */
 VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc);
 
 /*
@@ -67,5 +64,18 @@ void trace_handler_returned(const char *function, int64_t begun);
 
 /* Writes a remark, a line that begins with "# ". */
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * trace_file.c, for trace.c. Opens the file, unless it is open; if another process writes it, one with another name. Each file
+ * begins with the header and its number, and each child of fork() with begin_child(). False: it cannot be opened.
+ */
+bool trace_file_open(const char *header, void (*begin_child)(void));
+bool trace_file_is_open(void);
+/* Appends a line. errno stays as it is. */
+void trace_file_write(const char *line, size_t length);
+/* When the process ends: warns of lost lines that no remark counts. */
+void trace_file_end(void);
+/* In a child of fork(): the file is the parent's. */
+void trace_file_forget(void);
 
 #endif

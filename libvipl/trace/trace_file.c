@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The trace's file: its name, its limit, and what cannot be written to it. */
-#include "trace_file.h"
+/*
+ * The file that VIPL_TRACE names. Each line is one write() at the end of the file, so the kernel has it however the process
+ * ends. A file that has reached half of VIPL_TRACE_MIB becomes FILE.old, in place of an earlier one, and a new file begins.
+ * Lines that cannot be written are counted.
+ */
+#include "trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -22,7 +24,8 @@
 
 #define PATH_ROOM (sizeof(config()->trace) + 64)
 
-static struct {
+static struct trace_file {
+	pthread_mutex_t opening;
 	atomic_bool is_open;
 	int fd; /* a new file gets the same number */
 	char header[1200];
@@ -33,9 +36,7 @@ static struct {
 	atomic_uint lost;   /* lines that no remark counts yet */
 	atomic_bool is_cut; /* the last line of the file is incomplete */
 	bool is_forked;	    /* the name is the parent's, if it has no %p */
-} file = {.fd = -1};
-
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+} file = {.opening = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- writing ---- */
 
@@ -90,7 +91,7 @@ static void name_file(char path[PATH_ROOM], bool add_pid)
 /* A descriptor, or -1 and errno: EWOULDBLOCK if another process writes the file, EPERM if it is not this user's. */
 static int open_path(const char *path)
 {
-	int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, error = EPERM;
+	int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, error;
 	int fd = open(path, flags | O_CREAT | O_EXCL, 0600);
 	bool is_own = fd >= 0;
 	struct stat found;
@@ -103,11 +104,10 @@ static int open_path(const char *path)
 	if (!is_own)
 		is_own = !fstat(fd, &found) && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
 			 found.st_uid == own_user();
-	if (is_own) {
-		if (!flock(fd, LOCK_EX | LOCK_NB) && !fchmod(fd, 0600) && !ftruncate(fd, 0))
-			return fd;
-		error = errno;
-	}
+	errno = EPERM;
+	if (is_own && !flock(fd, LOCK_EX | LOCK_NB) && !fchmod(fd, 0600) && !ftruncate(fd, 0))
+		return fd;
+	error = errno;
 	close(fd);
 	errno = error;
 	return -1;
@@ -116,7 +116,6 @@ static int open_path(const char *path)
 static bool open_first(const char *header)
 {
 	char path[PATH_ROOM];
-	int error;
 
 	name_file(path, file.is_forked && !strstr(config()->trace, "%p"));
 	file.fd = open_path(path);
@@ -130,22 +129,23 @@ static bool open_first(const char *header)
 	file.part = 0;
 	if (file.fd >= 0 && begin_file(file.fd))
 		return true;
-	error = errno;
+	log_warning("VIPL_TRACE: no trace is written: %s: %s", path,
+		    errno == EPERM || errno == ELOOP ? "not a regular file of this user's" : strerror(errno));
 	if (file.fd >= 0)
 		close(file.fd);
-	log_warning("VIPL_TRACE: no trace is written: %s: %s", path,
-		    error == EPERM || error == ELOOP ? "not a regular file of this user's" : strerror(error));
 	return false;
 }
 
-bool trace_file_open(const char *header)
+bool trace_file_open(const char *header, void (*begin_child)(void))
 {
+	static bool has_handler;
 	bool is_open;
 
-	pthread_mutex_lock(&opening);
-	is_open = atomic_load(&file.is_open) || open_first(header);
+	pthread_mutex_lock(&file.opening);
+	has_handler = has_handler || !pthread_atfork(NULL, NULL, begin_child);
+	is_open = has_handler && (atomic_load(&file.is_open) || open_first(header));
 	atomic_store(&file.is_open, is_open);
-	pthread_mutex_unlock(&opening);
+	pthread_mutex_unlock(&file.opening);
 	return is_open;
 }
 
@@ -158,12 +158,8 @@ void trace_file_forget(void)
 {
 	if (trace_file_is_open())
 		fd_close(file.fd);
-	atomic_store(&file.is_open, false);
-	atomic_store(&file.is_turning, false);
-	atomic_store(&file.lost, 0);
-	atomic_store(&file.is_cut, false);
-	opening = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* another thread may have had it */
-	file.is_forked = true;
+	/* Another thread may have had the mutex. */
+	file = (struct trace_file){.opening = PTHREAD_MUTEX_INITIALIZER, .is_forked = true};
 }
 
 /* ---- lines ---- */

@@ -26,56 +26,30 @@ bool Side::serve()
 	Address local = address("", options.name), remote(attributes_);
 	VIP_VI_ATTRIBUTES attributes;
 	VIP_CONN_HANDLE connection;
-	{
-		Call call("VipConnectWait");
-		VIP_RETURN code = VipConnectWait(nic_, local.get(), options.timeout, remote.get(),
-						 &attributes, &connection);
-		if (call.ended(code) != VIP_SUCCESS)
-			return false;
-	}
+	if (called("VipConnectWait", [&] {
+		    return VipConnectWait(nic_, local.get(), options.timeout, remote.get(), &attributes, &connection);
+	    }) != VIP_SUCCESS)
+		return false;
 	if (options.act == Act::Hold) {
 		event("holding");
 		signal.wait(1e9);
 		signal.reset();
 	}
-	Call call("VipConnectAccept");
-	return call.ended(VipConnectAccept(connection, vi)) == VIP_SUCCESS;
+	return called("VipConnectAccept", [&] { return VipConnectAccept(connection, vi); }) == VIP_SUCCESS;
 }
 
-bool Side::call()
+bool Side::request()
 {
 	Address local = address("", options.own), remote = address(options.host, options.name);
 	VIP_VI_ATTRIBUTES attributes;
-	Call call("VipConnectRequest");
-	return call.ended(VipConnectRequest(vi, local.get(), remote.get(), options.timeout,
-					    &attributes)) == VIP_SUCCESS;
-}
-
-bool Side::meet()
-{
-	Address local = address("", options.own), remote = address(options.host, options.name);
-	VIP_VI_ATTRIBUTES attributes;
-	{
-		Call call("VipConnectPeerRequest");
-		VIP_RETURN code =
-			VipConnectPeerRequest(vi, local.get(), remote.get(), options.timeout);
-		if (call.ended(code) != VIP_SUCCESS)
-			return false;
-	}
-	Call call("VipConnectPeerWait");
-	return call.ended(VipConnectPeerWait(vi, &attributes)) == VIP_SUCCESS;
-}
-
-bool Side::tryToConnect()
-{
-	switch (options.role) {
-	case Role::Serve:
-		return serve();
-	case Role::Call:
-		return call();
-	default:
-		return meet();
-	}
+	if (options.role == Role::Call)
+		return called("VipConnectRequest", [&] {
+			return VipConnectRequest(vi, local.get(), remote.get(), options.timeout, &attributes);
+		}) == VIP_SUCCESS;
+	return called("VipConnectPeerRequest", [&] {
+		       return VipConnectPeerRequest(vi, local.get(), remote.get(), options.timeout);
+	       }) == VIP_SUCCESS &&
+	       called("VipConnectPeerWait", [&] { return VipConnectPeerWait(vi, &attributes); }) == VIP_SUCCESS;
 }
 
 bool Side::connect()
@@ -86,7 +60,7 @@ bool Side::connect()
 			postReceive(slot);
 	lost.reset();
 	leaving_ = false;
-	while (!tryToConnect()) {
+	while (!(options.role == Role::Serve ? serve() : request())) {
 		if (!options.reconnect || now() - began > kAgain || isDeviceGone())
 			return false;
 		if (state() != VIP_STATE_IDLE)

@@ -21,19 +21,11 @@ double now()
 	return static_cast<double>(time.tv_sec) * 1e3 + static_cast<double>(time.tv_nsec) / 1e6;
 }
 
-__attribute__((format(printf, 2, 0))) static void print(const char *name, const char *details,
-							va_list arguments)
+__attribute__((format(printf, 2, 0))) static void print(const char *name, const char *details, va_list arguments)
 {
-	char line[1024];
-	int head = snprintf(line, sizeof line, "event %s %.1f ", name, now());
-	int room = static_cast<int>(sizeof line) - head - 1;
-	int body = vsnprintf(line + head, static_cast<size_t>(room), details, arguments);
-	int length = head + std::min(body, room - 1);
-	if (line[length - 1] == ' ')
-		length--;
-	line[length++] = '\n';
-	if (write(STDOUT_FILENO, line, static_cast<size_t>(length)) < 0)
-		return; // standard output is closed
+	char body[1024];
+	vsnprintf(body, sizeof body, details, arguments);
+	dprintf(STDOUT_FILENO, "event %s %.1f %s\n", name, now(), body);
 }
 
 void event(const char *name, const char *details, ...)
@@ -76,17 +68,6 @@ void must(VIP_RETURN code, const char *call)
 {
 	if (code != VIP_SUCCESS)
 		wrong("%s: %s", call, text(code));
-}
-
-Call::Call(const char *name) : name_(name), began_(now())
-{
-	event("entering", "call=%s", name);
-}
-
-VIP_RETURN Call::ended(VIP_RETURN code) const
-{
-	event("return", "call=%s code=%s took=%.1f", name_, text(code), now() - began_);
-	return code;
 }
 
 void Bell::ring()

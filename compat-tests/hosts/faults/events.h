@@ -17,11 +17,7 @@ namespace faults
 double now(); // ms of the monotonic clock, which is never set
 
 // Prints "event NAME MS DETAILS" as one line, at once.
-void event(const char *name, const char *details, ...) __attribute__((format(printf, 2, 3)));
-inline void event(const char *name)
-{
-	event(name, "%s", "");
-}
+void event(const char *name, const char *details = " ", ...) __attribute__((format(printf, 2, 3)));
 // Prints an event with the name "wrong". The process ends with status 1.
 [[noreturn]] void wrong(const char *details, ...) __attribute__((format(printf, 1, 2)));
 
@@ -30,17 +26,15 @@ const char *text(VIP_ERROR_CODE code);
 const char *text(VIP_VI_STATE state);
 void must(VIP_RETURN code, const char *call); // calls wrong() unless the code is VIP_SUCCESS
 
-// Prints an event before a call that may last, and an event with its result.
-class Call
+// Makes a call that may last. Prints an event before it, and an event with its result, which it returns.
+template <typename Function> VIP_RETURN called(const char *name, Function call)
 {
-      public:
-	explicit Call(const char *name);
-	VIP_RETURN ended(VIP_RETURN code) const;
-
-      private:
-	const char *const name_;
-	const double began_;
-};
+	event("entering", "call=%s", name);
+	double began = now();
+	VIP_RETURN code = call();
+	event("return", "call=%s code=%s took=%.1f", name, text(code), now() - began);
+	return code;
+}
 
 // A thread waits for it. It stays rung.
 class Bell

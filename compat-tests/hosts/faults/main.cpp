@@ -21,56 +21,51 @@ namespace
 
 enum Exit { kWell = 0, kUsage = 2, kBroke = 3 }; // and 1 after an error
 
+// Returns what turns these words into values.
+template <typename Value> CLI::Transformer words(std::map<std::string, Value> values)
+{
+	return CLI::Transformer(values);
+}
+
 Options parsed(CLI::App &app, int argc, char **argv)
 {
-	using Levels = std::map<std::string, VIP_RELIABILITY_LEVEL>;
-	using Operations = std::map<std::string, VIP_UINT16>;
 	Options options;
 	const char *nic = getenv("VIPL_TEST_NIC");
 	options.nic = nic && *nic ? nic : "nic0";
 	std::string timeout;
 	app.add_option("role", options.role, "serve, call, or equal: how it is connected")
 		->required()
-		->transform(CLI::Transformer(std::map<std::string, Role>{
-			{"serve", Role::Serve}, {"call", Role::Call}, {"equal", Role::Equal}}));
+		->transform(words<Role>({{"serve", Role::Serve}, {"call", Role::Call}, {"equal", Role::Equal}}));
 	app.add_option("--act", options.act, "traffic, idle, sleep, or hold: what it does then")
-		->transform(CLI::Transformer(std::map<std::string, Act>{{"traffic", Act::Traffic},
-									{"idle", Act::Idle},
-									{"sleep", Act::Sleep},
-									{"hold", Act::Hold}}));
+		->transform(words<Act>(
+			{{"traffic", Act::Traffic}, {"idle", Act::Idle}, {"sleep", Act::Sleep}, {"hold", Act::Hold}}));
 	app.add_option("--nic", options.nic, "the NIC (default: $VIPL_TEST_NIC, or nic0)");
 	app.add_option("--host", options.host, "the peer's host (default: this one)");
 	app.add_option("--name", options.name, "the discriminator of who is asked");
 	app.add_option("--own", options.own, "the discriminator of who asks");
 	app.add_option("--level", options.level, "unreliable, delivery, or reception")
-		->transform(
-			CLI::Transformer(Levels{{"unreliable", VIP_SERVICE_UNRELIABLE},
-						{"delivery", VIP_SERVICE_RELIABLE_DELIVERY},
-						{"reception", VIP_SERVICE_RELIABLE_RECEPTION}}));
+		->transform(words<VIP_RELIABILITY_LEVEL>({{"unreliable", VIP_SERVICE_UNRELIABLE},
+							  {"delivery", VIP_SERVICE_RELIABLE_DELIVERY},
+							  {"reception", VIP_SERVICE_RELIABLE_RECEPTION}}));
 	app.add_option("--operation", options.operation, "send, write, or read")
-		->transform(CLI::Transformer(Operations{{"send", VIP_CONTROL_OP_SENDRECV},
-							{"write", VIP_CONTROL_OP_RDMAWRITE},
-							{"read", VIP_CONTROL_OP_RDMAREAD}}));
+		->transform(words<VIP_UINT16>({{"send", VIP_CONTROL_OP_SENDRECV},
+					       {"write", VIP_CONTROL_OP_RDMAWRITE},
+					       {"read", VIP_CONTROL_OP_RDMAREAD}}));
 	app.add_option("--seconds", options.seconds, "from the first connection to the end");
 	app.add_option("--messages", options.messages, "so many of its own are the end, too");
 	app.add_option("--rate", options.rate, "messages a second, at most");
 	app.add_option("--largest", options.largest, "bytes of a message");
-	app.add_option("--seed", options.seed, "of what messages contain");
 	app.add_option("--timeout", timeout, "ms, or infinite: of the calls that connect");
 	app.add_flag("--unordered", options.unordered, "data may come twice and out of order");
 	app.add_flag("--reconnect", options.reconnect, "connects anew after a break");
-	app.add_flag("--stay", options.stay, "stays until SIGUSR1 when all is released");
+	app.add_option("--times", options.times, "connects anew after a good end, until so many");
 	app.add_option("--limit", options.limit, "seconds, after which it ends itself");
 	app.add_option("--spoil", options.spoil, "byte, missing, or twice: sends one message so")
-		->transform(
-			CLI::Transformer(std::map<std::string, Spoil>{{"byte", Spoil::Byte},
-								      {"missing", Spoil::Missing},
-								      {"twice", Spoil::Twice}}));
+		->transform(words<Spoil>(
+			{{"byte", Spoil::Byte}, {"missing", Spoil::Missing}, {"twice", Spoil::Twice}}));
 	app.parse(argc, argv);
-	if (timeout == "infinite")
-		options.timeout = VIP_INFINITE;
-	else if (!timeout.empty())
-		options.timeout = strtoul(timeout.c_str(), nullptr, 10);
+	if (!timeout.empty())
+		options.timeout = timeout == "infinite" ? VIP_INFINITE : strtoul(timeout.c_str(), nullptr, 10);
 	return options;
 }
 
@@ -106,7 +101,7 @@ int run(const Options &options)
 	Side side(options, signal);
 	event("ready", "pid=%d", getpid());
 	bool isWell = false;
-	unsigned connections = 0;
+	unsigned connections = 0, ends = 0;
 	double endsAt = 0;
 	do {
 		if (!side.connect())
@@ -117,13 +112,9 @@ int run(const Options &options)
 		if (side.lost.rung())
 			side.checkLost();
 		side.disconnect();
-	} while (!isWell && options.reconnect && !side.isDeviceGone());
+	} while ((isWell ? ++ends < options.times : options.reconnect) && !side.isDeviceGone());
 	side.release();
 	event("over", "connections=%u well=%d", connections, isWell);
-	if (options.stay) {
-		signal.reset();
-		signal.wait(1e9);
-	}
 	return isWell ? kWell : kBroke;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <vector>
 
 namespace faults
 {
@@ -19,27 +20,17 @@ static uint64_t mixed(uint64_t z) // as splitmix64 does
 
 static uint64_t start(const Way &way, uint64_t number)
 {
-	return mixed(mixed(mixed(way.seed) + way.side) + way.connection) + number * 0x100000000U;
+	return mixed(mixed(way.side) + way.connection) + number * 0x100000000U;
 }
 
-static uint64_t sumOf(const Header &header, const Way &way)
+uint64_t sumOf(const Header &header, const Way &way)
 {
 	uint64_t words[sizeof(Header) / 8];
 	memcpy(words, &header, sizeof words);
-	uint64_t sum = mixed(way.seed) + way.side;
+	uint64_t sum = mixed(way.side);
 	for (size_t i = 1; i < std::size(words); i++)
 		sum = mixed(sum ^ words[i]);
 	return sum;
-}
-
-void seal(Header &header, const Way &way)
-{
-	header.sum = sumOf(header, way);
-}
-
-bool sealed(const Header &header, const Way &way)
-{
-	return header.sum == sumOf(header, way);
 }
 
 void paint(uint8_t *body, size_t length, const Way &way, uint64_t number)
@@ -53,33 +44,21 @@ void paint(uint8_t *body, size_t length, const Way &way, uint64_t number)
 
 size_t mismatch(const uint8_t *body, size_t length, const Way &way, uint64_t number)
 {
-	uint64_t from = start(way, number);
-	for (size_t at = 0; at < length; at += 8) {
-		uint64_t word = mixed(from + at);
-		const uint8_t *wanted = reinterpret_cast<const uint8_t *>(&word);
-		size_t piece = std::min<size_t>(8, length - at);
-		if (memcmp(body + at, wanted, piece) == 0)
-			continue;
-		return at +
-		       static_cast<size_t>(std::mismatch(wanted, wanted + piece, body + at).first -
-					   wanted);
-	}
-	return length;
+	std::vector<uint8_t> wanted(length);
+	paint(wanted.data(), length, way, number);
+	return static_cast<size_t>(std::mismatch(wanted.begin(), wanted.end(), body).first - wanted.begin());
 }
 
 uint32_t lengthOf(uint64_t number, const Way &way, uint32_t largest)
 {
-	static constexpr uint32_t kEdges[] = {1,    8,    448,  449,  959,  960, 961,
-					      1024, 4031, 4032, 4033, 8128, 8129};
+	static constexpr uint32_t kEdges[] = {1, 8, 448, 449, 959, 960, 961, 1024, 4031, 4032, 4033, 8128, 8129};
 	uint64_t random = mixed(start(way, number) ^ 0x5A5A5A5A);
 	uint64_t choice = random >> 32;
 	uint32_t length;
 	if (random % 4 == 0)
 		length = kEdges[choice % std::size(kEdges)];
-	else if (random % 4 == 1)
-		length = static_cast<uint32_t>(1 + choice % largest);
 	else
-		length = static_cast<uint32_t>(1 + choice % 256);
+		length = static_cast<uint32_t>(1 + choice % (random % 4 == 1 ? largest : 256));
 	return std::min(length, largest);
 }
 

@@ -39,11 +39,10 @@ struct Options {
 	uint64_t messages = UINT64_MAX;
 	double rate = 1e9;              // messages a second, at most
 	uint32_t largest = 20000;       // bytes of a message
-	uint64_t seed = 1;              // for the contents of messages; the same on both sides
 	VIP_ULONG timeout = 20000;      // ms, for the calls that connect
 	bool unordered = false;         // data may come twice and late, and is counted
 	bool reconnect = false;         // connects anew after a break and goes on
-	bool stay = false;              // after the release, until SIGUSR1 comes
+	unsigned times = 1;             // connects so often, and ends each connection in good order
 	unsigned limit = 600;           // seconds after which the process ends itself
 	Spoil spoil = Spoil::Nothing;
 };

@@ -4,9 +4,9 @@
 import time
 from functools import partialmethod
 
-from pairs import LEVELS, PATIENCE, PairTest, shapes, short
-from promises import limit
-from results import record
+from pairs import PATIENCE, PairTest
+from program import LEVELS, shapes, short
+from results import limit, record
 
 
 class Power(PairTest):
@@ -17,31 +17,21 @@ class Power(PairTest):
         self.hosts[2].power_off()
         return fault
 
-    def told(self, act):
+    def told(self, act, key=None):
         which = [shape for shape in shapes() if act == "traffic" or shape[1] == "send"]
         pairs = self.connect_all(which, act=act, rate=50, seconds=10 * PATIENCE)
         fault = self.loses_power()
         for (level, operation), (survivor, _) in pairs.items():
             with self.subTest(act=act, level=level, operation=operation):
-                self.told_after("power.%s.%s" % (act, short(level)), survivor, fault)
+                self.told_after(self.key(key or "power.%s" % act, level), survivor, fault)
                 self.broke(survivor)
         self.boot(self.hosts[2])
-        for level in LEVELS:
-            with self.subTest(act=act, level=level, after="its boot"):
-                self.works(level)
+        self.all_work()
 
     test_while_idle = partialmethod(told, "idle")
     test_while_the_other_sleeps_in_vip_recv_wait = partialmethod(told, "sleep")
     test_while_the_other_sends = partialmethod(told, "traffic")
-
-    def test_right_after_connecting(self):
-        pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
-        fault = self.loses_power()
-        for level, (survivor, _) in pairs.items():
-            with self.subTest(level=level):
-                self.told_after("power.new.%s" % short(level), survivor, fault)
-                self.broke(survivor)
-        self.boot(self.hosts[2])
+    test_right_after_connecting = partialmethod(told, "sleep", "power.new")
 
     def test_before_the_other_calls_vip_disconnect(self):
         pairs = self.connect_levels(act="idle", seconds=10 * PATIENCE)
@@ -56,23 +46,17 @@ class Power(PairTest):
 
     def test_while_the_other_is_in_vip_connect_request(self):
         """The host has the request and has not answered. Its successor answers."""
-        names = {level: self.name() for level in LEVELS}
-        callers = {level: self.connect(server=2, wait=False, level=level, act="hold", name=name,
-                                       timeout="infinite")
-                   for level, name in names.items()}
-        for held, _ in callers.values():
-            held.wait_for("holding", PATIENCE)
+        pairs = self.hold_requests(server=2)
         fault = self.loses_power()
         self.boot(self.hosts[2])
-        for level, name in names.items():
+        for level, (_, caller) in pairs.items():
             with self.subTest(level=level):
-                self.answered_at_last(callers[level][1], level, name, fault)
+                self.answered_at_last(caller, level, caller.name, fault)
 
     def answered_at_last(self, caller, level, name, fault):
         """The host may be back later than the library has promised to end the call, so the bound counts from then."""
         key = "power.request.%s" % short(level)
-        server = self.start(2, "serve", level=level, name=name, act="idle", seconds=10 * PATIENCE)
-        server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        self.serve(2, level=level, name=name, act="idle", seconds=10 * PATIENCE)
         returned = caller.wait_for("return", limit(key), call="VipConnectRequest")
         if returned.details["code"] != "VIP_SUCCESS":  # it has ended, so the program may call it again
             self.assertIn(returned.details["code"], ("VIP_TIMEOUT", "VIP_NOT_REACHABLE", "VIP_NO_MATCH"))
@@ -81,27 +65,18 @@ class Power(PairTest):
         caller.wait_for("connected", PATIENCE)
 
     def test_while_the_other_is_in_vip_connect_wait(self):
-        names = {level: self.name() for level in LEVELS}
-        servers = {level: self.start(1, "serve", level=level, name=name, timeout="infinite")
-                   for level, name in names.items()}
-        for server in servers.values():
-            server.wait_for("entering", PATIENCE, call="VipConnectWait")
+        servers = {level: self.serve(1, level=level, name=self.name(), timeout="infinite") for level in LEVELS}
         self.loses_power()
         self.boot(self.hosts[2])
-        for level, name in names.items():
+        for level, server in servers.items():
             with self.subTest(level=level):
-                client = self.start(2, "call", level=level, name=name, messages=50)
+                client = self.start(2, "call", level=level, name=server.name, messages=50)
                 self.ended_well(client)
-                self.ended_well(servers[level])
+                self.ended_well(server)
 
     def test_before_the_other_calls_vip_connect_accept(self):
         """VipConnectAccept ends, and the server can wait again."""
-        names = {level: self.name() for level in LEVELS}
-        servers = {level: self.connect("--reconnect", wait=False, level=level, act="hold", name=name,
-                                       timeout="infinite", seconds=5)[0]
-                   for level, name in names.items()}
-        for server in servers.values():
-            server.wait_for("holding", PATIENCE)
+        servers = {level: server for level, (server, _) in self.hold_requests("--reconnect", seconds=5).items()}
         self.loses_power()
         for level, server in servers.items():
             with self.subTest(level=level):
@@ -110,13 +85,13 @@ class Power(PairTest):
                 self.assertEqual(code, "VIP_TIMEOUT")
                 self.took("power.accept.%s" % short(level), took)
         self.boot(self.hosts[2])
-        for level, name in names.items():
+        for level, server in servers.items():
             with self.subTest(level=level, after="its boot"):
-                mark = servers[level].mark()
-                client = self.start(2, "call", level=level, name=name, act="idle", seconds=2)
-                if not servers[level].events("holding")[1:]:
-                    servers[level].wait_for("holding", PATIENCE, since=mark)
-                servers[level].job.signal("USR1")
+                mark = server.mark()
+                client = self.start(2, "call", level=level, name=server.name, act="idle", seconds=2)
+                if not server.events("holding")[1:]:
+                    server.wait_for("holding", PATIENCE, since=mark)
+                server.job.signal("USR1")
                 self.ended_well(client)
 
     def test_while_the_other_is_in_vip_connect_peer_wait(self):

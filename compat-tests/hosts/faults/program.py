@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A running vip_faults as a test sees it: its events, with their times by this machine's clock."""
+"""vip_faults as a test sees it: its events, with their times by this machine's clock, and pairs of it."""
 
 import collections
+import contextlib
 import itertools
 import os
 import signal
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
-from promises import limit
-from results import record
+from results import limit, record
 
 LEVELS = ("unreliable", "delivery", "reception")
 OPERATIONS = ("send", "write", "read")
@@ -46,29 +45,36 @@ class Clock:
         return ms / 1000 + self._ahead
 
 
+class LocalHost:
+    """This machine, with the interface of a Host of tools/hosts."""
+
+    name = ipv4 = "localhost"
+
+    def start(self, command, env=None):
+        return LocalJob(command, env)
+
+
 class LocalJob:
     """A command on this machine, with the interface of a Job of tools/hosts."""
 
-    def __init__(self, command, env=None):
-        self.command = command
+    def __init__(self, command, env):
+        self.host, self.command = LocalHost, command
         self._output = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._output,
+        self._process = subprocess.Popen(command, shell=True, stdin=subprocess.DEVNULL, stdout=self._output,
                                          env=dict(os.environ, **(env or {})))
-        self._ended = threading.Event()
-        self.status = None
-        threading.Thread(target=self._wait, daemon=True).start()
 
-    def _wait(self):
-        status = self._process.wait()
-        self.status = 128 - status if status < 0 else status
-        self._ended.set()
+    @property
+    def status(self):
+        status = self._process.poll()
+        return 128 - status if status and status < 0 else status
 
     @property
     def ended(self):
-        return self._ended.is_set()
+        return self.status is not None
 
     def wait(self, seconds):
-        self._ended.wait(seconds)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
         return self.status
 
     def signal(self, name):
@@ -78,12 +84,7 @@ class LocalJob:
     def out(self):
         return os.pread(self._output.fileno(), 1 << 24, 0).decode(errors="replace")
 
-    @property
-    def err(self):
-        return ""
-
-    def close(self):
-        self._output.close()
+    err = ""
 
 
 class Program:
@@ -161,15 +162,24 @@ class Program:
         return int(self.events(event_name)[-1].details[key])
 
 
+def short(level):
+    """Returns the type of the queue pair. Both reliable levels have the same type."""
+    return "uc" if level == "unreliable" else "rc"
+
+
 def shapes():
     """Returns each level with each operation that it has."""
     return [shape for shape in itertools.product(LEVELS, OPERATIONS) if shape != ("unreliable", "read")]
 
 
 class FaultsTest(unittest.TestCase):
-    """A test with self.programs, which it ends."""
+    """A test with programs of self.hosts[1] and [2], which it ends."""
 
+    program = None  # the path of vip_faults
+    nic = "rxe0"
     patience = 60  # seconds, for events without a stated time: the machine may be slow
+    more_files = 0  # that may be open when a program has released everything
+    hosts = clocks = {}
     names = itertools.count()
 
     def shortDescription(self):
@@ -178,13 +188,119 @@ class FaultsTest(unittest.TestCase):
     def setUp(self):
         self.programs = []
 
-    def end_programs(self):
+    def tearDown(self):
         for program in self.programs:
             if not program.job.ended:
                 program.job.signal("KILL")
                 program.job.wait(self.patience)
 
+    # --- programs
+
+    def name(self):
+        return "f%d" % next(self.names)
+
+    def start(self, where, role, *flags, env=None, **options):
+        """Starts vip_faults on hosts[where]. Its peer is on the other host unless an option names it."""
+        words = ["exec", self.program, role, "--nic", self.nic, *flags]
+        options.setdefault("host", self.hosts[3 - where].ipv4)
+        for key, value in options.items():
+            words += ["--" + key, str(value)]
+        program = Program(self.hosts[where].start(" ".join(words), env=env), self.clocks[where])
+        program.name = options.get("name")  # the discriminator
+        self.programs.append(program)
+        return program
+
+    def serve(self, where, *flags, **options):
+        """Starts a server, which waits when this returns."""
+        server = self.start(where, "serve", *flags, **options)
+        server.wait_for("entering", self.patience, call="VipConnectWait")
+        return server
+
+    def connect_all(self, shapes, *flags, server=1, wait=True, **options):
+        """Starts for each (level, operation) a server on that host and a client on the other one, and
+        connects them. Returns {shape: (server, client)}."""
+        servers, pairs = {}, {}
+        options.setdefault("timeout", 1000 * self.patience)
+        for shape in shapes:
+            chosen = {"name": self.name(), **options, "level": shape[0], "operation": shape[1]}
+            servers[shape] = self.start(server, "serve", *flags, **chosen), chosen
+        for shape, (one, chosen) in servers.items():
+            one.wait_for("entering", self.patience, call="VipConnectWait")
+            one.peer = other = self.start(3 - server, "call", *flags, **chosen)
+            other.peer = one
+            pairs[shape] = one, other
+        if wait:
+            for program in itertools.chain(*pairs.values()):
+                program.wait_for("connected", self.patience)
+        return pairs
+
+    def connect(self, *flags, level="delivery", operation="send", **options):
+        """Starts and connects one pair."""
+        return self.connect_all([(level, operation)], *flags, **options)[level, operation]
+
+    def connect_levels(self, *flags, **options):
+        """Returns {level: (server, client)}."""
+        pairs = self.connect_all([(level, "send") for level in LEVELS], *flags, **options)
+        return {level: pair for (level, _), pair in pairs.items()}
+
+    def hold_requests(self, *flags, **options):
+        """Returns {level: (server, client)}: the server has the request and does not answer it."""
+        pairs = self.connect_levels(*flags, wait=False, act="hold", timeout="infinite", **options)
+        for held, _ in pairs.values():
+            held.wait_for("holding", self.patience)
+        return pairs
+
+    def works(self, level, operation="send"):
+        """Checks that a new connection between the hosts works."""
+        for program in self.connect(level=level, operation=operation, messages=50, seconds=self.patience):
+            self.ended_well(program)
+
+    def all_work(self):
+        for level in LEVELS:
+            with self.subTest(level=level, after="the fault"):
+                self.works(level)
+
+    # --- their output
+
+    def key(self, key, level):
+        """Returns the row of the table for connections of that level."""
+        return "%s.%s" % (key, short(level))
+
     def took(self, key, seconds, **how):
-        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
+        """Records a time, and fails when it is longer than docs/OPERATING.md results."""
         record(key, max(seconds, 0))
         self.assertLess(seconds, limit(key, **how), key)
+
+    def told_after(self, key, program, fault, **how):
+        """The handler is called for the VI, and soon enough."""
+        told = program.wait_for("told", fault + limit(key, **how) - time.monotonic(), state="ERROR")
+        self.took(key, program.here(told) - fault, **how)
+
+    def returned(self, program, call, seconds, since=0):
+        """Returns the result of a call: its code, and the seconds that it took."""
+        details = program.wait_for("return", seconds, since, call=call).details
+        return details["code"], float(details["took"]) / 1000
+
+    def ended_well(self, program, seconds=None, status=0):
+        """Checks that the program ends by itself, and has released everything."""
+        self.assertEqual(program.end(seconds or self.patience), status, program.text())
+        released = program.events("released")[-1].details
+        self.assertLessEqual(int(released["files"]), int(released["before"]) + self.more_files, program.text())
+
+    def broke(self, program):
+        """The same, after a connection that broke."""
+        self.ended_well(program, status=3)
+
+    def all_break(self, key, programs, fault, **subtest):
+        """The same for {level: program}, each of which is told soon enough."""
+        for level, program in programs.items():
+            with self.subTest(key=key, level=level, **subtest):
+                self.told_after(self.key(key, level), program, fault)
+                self.broke(program)
+
+    def everything_came(self, one, other, level):
+        for program, peer in ((one, other), (other, one)):
+            sent, received = peer.number("ended", "sent"), program.number("ended", "received")
+            self.assertEqual(received + program.number("ended", "missing"), sent)
+            if level != "unreliable":
+                self.assertEqual(received, sent)

@@ -11,7 +11,7 @@ namespace faults
 {
 
 constexpr size_t kDescriptorBytes = 128;
-constexpr size_t kBuffersAt = 16384;
+constexpr size_t kBuffersAt = 8192;
 // A peer of 32 bits sets the lower half of an address.
 #ifdef MAP_32BIT
 constexpr int kReachable = MAP_32BIT;
@@ -20,40 +20,36 @@ constexpr int kReachable = 0;
 #endif
 static_assert(Room::kInbox * kDescriptorBytes <= kBuffersAt);
 
-Room::Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable)
-    : nic_(nic), slotBytes_((slotBytes + 63) / 64 * 64), bytes_(kBuffersAt + kBuffers * slotBytes_)
+void Room::open(VIP_NIC_HANDLE nic, size_t bytes, bool isReadable)
 {
-	void *memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
+	slotBytes = (bytes + 63) / 64 * 64;
+	size_t all = kBuffersAt + kBuffers * slotBytes;
+	void *memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
 	if (memory == MAP_FAILED)
-		wrong("no memory for %zu bytes: %s", bytes_, strerror(errno));
-	data_ = static_cast<uint8_t *>(memory);
+		wrong("no memory for %zu bytes: %s", all, strerror(errno));
+	data = static_cast<uint8_t *>(memory);
 	VIP_MEM_ATTRIBUTES attributes{nullptr, VIP_TRUE, isReadable};
-	must(VipRegisterMem(nic, data_, bytes_, &attributes, &handle_), "VipRegisterMem");
+	must(VipRegisterMem(nic, data, all, &attributes, &handle), "VipRegisterMem");
 }
 
-Room::~Room()
+void Room::close(VIP_NIC_HANDLE nic)
 {
-	munmap(data_, bytes_);
-}
-
-void Room::deregister()
-{
-	must(VipDeregisterMem(nic_, data_, handle_), "VipDeregisterMem");
+	must(VipDeregisterMem(nic, data, handle), "VipDeregisterMem");
+	munmap(data, kBuffersAt + kBuffers * slotBytes);
 }
 
 VIP_DESCRIPTOR *Room::descriptor(unsigned number) const
 {
-	return reinterpret_cast<VIP_DESCRIPTOR *>(data_ + number * kDescriptorBytes);
+	return reinterpret_cast<VIP_DESCRIPTOR *>(data + number * kDescriptorBytes);
 }
 
 uint8_t *Room::buffer(unsigned number) const
 {
-	return data_ + kBuffersAt + number * slotBytes_;
+	return data + kBuffersAt + number * slotBytes;
 }
 
-void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length,
-	      VIP_MEM_HANDLE handle, const Remote *remote)
+void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length, VIP_MEM_HANDLE handle,
+	      const Remote *remote)
 {
 	unsigned local = remote ? 1 : 0;
 	memset(descriptor, 0, sizeof *descriptor);

@@ -4,36 +4,23 @@
 #include "message.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstring>
-#include <dirent.h>
+#include <filesystem>
+#include <fstream>
 
 namespace faults
 {
 
 // Returns the number of files that this process has open.
-static unsigned openFiles()
+static long openFiles()
 {
-	DIR *directory = opendir("/proc/self/fd");
-	if (!directory)
-		return 0;
-	unsigned count = 0;
-	while (readdir(directory))
-		count++;
-	closedir(directory);
-	return count;
+	return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 }
 
 // Returns the process's resident memory in KiB.
-static unsigned long residentKiB()
+static long residentKiB()
 {
-	unsigned long pages = 0;
-	FILE *file = fopen("/proc/self/statm", "r");
-	if (!file)
-		return 0;
-	if (fscanf(file, "%*u %lu", &pages) != 1)
-		pages = 0;
-	fclose(file);
+	long pages = 0;
+	std::ifstream("/proc/self/statm") >> pages >> pages;
 	return pages * 4;
 }
 
@@ -42,30 +29,24 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	bool isUnreliable = options.level == VIP_SERVICE_UNRELIABLE;
 	files_ = openFiles();
 	must(VipOpenNic(options.nic.c_str(), &nic_), "VipOpenNic");
+	auto handler = [](VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) { static_cast<Side *>(context)->told(*error); };
 	must(VipErrorCallback(nic_, this, handler), "VipErrorCallback");
 	must(VipQueryNic(nic_, &attributes_), "VipQueryNic");
 	must(VipNSInit(nic_, nullptr), "VipNSInit");
 	largest = options.largest;
 	// If some packets of a long write are lost its data has holes, and no status reports them.
 	if (isUnreliable && options.operation == VIP_CONTROL_OP_RDMAWRITE)
-		largest = std::min<uint32_t>(
-			largest, static_cast<uint32_t>(attributes_.NativeMTU - sizeof(Header)));
-	room = std::make_unique<Room>(nic_, sizeof(Header) + options.largest, !isUnreliable);
+		largest = std::min<uint32_t>(largest, static_cast<uint32_t>(attributes_.NativeMTU - sizeof(Header)));
+	room.open(nic_, sizeof(Header) + options.largest, !isUnreliable);
 	if (options.act == Act::Traffic)
 		must(VipCreateCQ(nic_, 4 * Room::kReceives, &cq), "VipCreateCQ");
 	VIP_VI_ATTRIBUTES attributes{};
 	attributes.ReliabilityLevel = options.level;
-	attributes.MaxTransferSize = room->slotBytes();
+	attributes.MaxTransferSize = room.slotBytes;
 	attributes.EnableRdmaWrite = VIP_TRUE;
 	attributes.EnableRdmaRead = isUnreliable ? VIP_FALSE : VIP_TRUE;
 	must(VipCreateVi(nic_, &attributes, cq, cq, &vi), "VipCreateVi");
-	number = options.role == Role::Serve ||
-		 (options.role == Role::Equal && options.own < options.name);
-}
-
-void Side::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
-{
-	static_cast<Side *>(context)->told(*error);
+	number = options.role == Role::Serve || (options.role == Role::Equal && options.own < options.name);
 }
 
 void Side::told(const VIP_ERROR_DESCRIPTOR &error)
@@ -108,21 +89,20 @@ VIP_VI_STATE Side::state() const
 
 void Side::postReceive(unsigned slot)
 {
-	VIP_DESCRIPTOR *descriptor = room->descriptor(slot);
-	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room->buffer(slot),
-		 static_cast<uint32_t>(room->slotBytes()), room->handle());
+	VIP_DESCRIPTOR *descriptor = room.descriptor(slot);
+	describe(descriptor, VIP_CONTROL_OP_SENDRECV, room.buffer(slot), static_cast<uint32_t>(room.slotBytes),
+		 room.handle);
 	receivesOut_++;
-	must(VipPostRecv(vi, descriptor, room->handle()), "VipPostRecv");
+	must(VipPostRecv(vi, descriptor, room.handle), "VipPostRecv");
 }
 
 void Side::postSend(VIP_DESCRIPTOR *descriptor)
 {
 	sendsOut_++;
-	must(VipPostSend(vi, descriptor, room->handle()), "VipPostSend");
+	must(VipPostSend(vi, descriptor, room.handle), "VipPostSend");
 }
 
-static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsigned &out,
-			     bool promised, const char *call)
+VIP_DESCRIPTOR *Side::taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, bool isReceive, bool promised, const char *call)
 {
 	if (code == VIP_NOT_DONE || (code == VIP_DESCRIPTOR_ERROR && !descriptor)) {
 		if (promised)
@@ -133,34 +113,26 @@ static VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, unsign
 		wrong("%s: %s", call, text(code));
 	bool isError = descriptor->CS.Status & VIP_STATUS_ERROR_MASK;
 	if (!(descriptor->CS.Status & VIP_STATUS_DONE) || isError == (code == VIP_SUCCESS))
-		wrong("%s: %s with status %s", call, text(code),
-		      status_names(descriptor->CS.Status).c_str());
+		wrong("%s: %s with status %s", call, text(code), status_names(descriptor->CS.Status).c_str());
+	unsigned &out = isReceive ? receivesOut_ : sendsOut_;
 	if (out == 0)
 		wrong("%s gave more descriptors than were posted", call);
 	out--;
 	return descriptor;
 }
 
-VIP_DESCRIPTOR *Side::takeReceive(bool promised)
+VIP_DESCRIPTOR *Side::take(bool isReceive, bool promised)
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_RETURN code = VipRecvDone(vi, &descriptor);
-	return taken(code, descriptor, receivesOut_, promised, "VipRecvDone");
-}
-
-VIP_DESCRIPTOR *Side::takeSend(bool promised)
-{
-	VIP_DESCRIPTOR *descriptor = nullptr;
-	VIP_RETURN code = VipSendDone(vi, &descriptor);
-	return taken(code, descriptor, sendsOut_, promised, "VipSendDone");
+	VIP_RETURN code = isReceive ? VipRecvDone(vi, &descriptor) : VipSendDone(vi, &descriptor);
+	return taken(code, descriptor, isReceive, promised, isReceive ? "VipRecvDone" : "VipSendDone");
 }
 
 VIP_DESCRIPTOR *Side::awaitReceive()
 {
 	VIP_DESCRIPTOR *descriptor = nullptr;
-	Call call("VipRecvWait");
-	VIP_RETURN code = call.ended(VipRecvWait(vi, VIP_INFINITE, &descriptor));
-	taken(code, descriptor, receivesOut_, true, "VipRecvWait");
+	VIP_RETURN code = called("VipRecvWait", [&] { return VipRecvWait(vi, VIP_INFINITE, &descriptor); });
+	taken(code, descriptor, true, true, "VipRecvWait");
 	if (!(descriptor->CS.Status & VIP_STATUS_DESC_FLUSHED_ERROR))
 		wrong("VipRecvWait: %s without a message", text(code));
 	return descriptor;
@@ -168,17 +140,16 @@ VIP_DESCRIPTOR *Side::awaitReceive()
 
 unsigned Side::receiveSlot(const VIP_DESCRIPTOR *descriptor) const
 {
-	return static_cast<unsigned>((reinterpret_cast<uintptr_t>(descriptor) -
-				      reinterpret_cast<uintptr_t>(room->descriptor(0))) /
-				     (reinterpret_cast<uintptr_t>(room->descriptor(1)) -
-				      reinterpret_cast<uintptr_t>(room->descriptor(0))));
+	unsigned slot = 0;
+	while (room.descriptor(slot) != descriptor)
+		slot++;
+	return slot;
 }
 
 void Side::tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor)
 {
 	if (!flushedTold_)
-		event("flushed", "queue=%s status=%s", queue,
-		      status_names(descriptor->CS.Status).c_str());
+		event("flushed", "queue=%s status=%s", queue, status_names(descriptor->CS.Status).c_str());
 	flushedTold_ = true;
 }
 
@@ -187,15 +158,20 @@ void Side::collect()
 {
 	VIP_VI_HANDLE which;
 	VIP_BOOLEAN isReceive;
-	if (cq) {
-		while (VipCQDone(cq, &which, &isReceive) == VIP_SUCCESS)
-			isReceive ? takeReceive(true) : takeSend(true);
-		return;
-	}
-	while (takeReceive())
+	while (cq && VipCQDone(cq, &which, &isReceive) == VIP_SUCCESS)
+		take(isReceive, true);
+	while (!cq && (take(true) || take(false)))
 		;
-	while (takeSend())
-		;
+}
+
+// After this event all is back, and the VI has this state.
+void Side::expect(const char *event, VIP_VI_STATE expected)
+{
+	collect();
+	if (receivesOut_ || sendsOut_)
+		wrong("%u receives and %u sends are not back after %s", receivesOut_, sendsOut_, event);
+	if (state() != expected)
+		wrong("the VI is %s after %s", text(state()), event);
 }
 
 void Side::awaitLoss()
@@ -207,26 +183,15 @@ void Side::awaitLoss()
 // Everything must be flushed before the handler is called, so there is no wait here.
 void Side::checkLost()
 {
-	collect();
-	if (receivesOut_ || sendsOut_)
-		wrong("the handler was told, and %u receives and %u sends are not back",
-		      receivesOut_, sendsOut_);
-	if (state() != VIP_STATE_ERROR)
-		wrong("the VI is %s after its connection was lost", text(state()));
+	expect("the call of the handler", VIP_STATE_ERROR);
 }
 
 void Side::disconnect()
 {
 	leaving_ = true;
-	Call call("VipDisconnect");
-	must(call.ended(VipDisconnect(vi)), "VipDisconnect");
-	collect();
-	if (receivesOut_ || sendsOut_)
-		wrong("VipDisconnect has returned, and %u receives and %u sends are not back",
-		      receivesOut_, sendsOut_);
-	if (state() != VIP_STATE_IDLE)
-		wrong("the VI is %s after VipDisconnect", text(state()));
-	event("disconnected", "files=%u kib=%lu", openFiles(), residentKiB());
+	must(called("VipDisconnect", [&] { return VipDisconnect(vi); }), "VipDisconnect");
+	expect("VipDisconnect", VIP_STATE_IDLE);
+	event("disconnected", "files=%ld kib=%ld", openFiles(), residentKiB());
 	flushedTold_ = false;
 }
 
@@ -236,12 +201,10 @@ void Side::release()
 	must(VipDestroyVi(vi), "VipDestroyVi");
 	if (cq)
 		must(VipDestroyCQ(cq), "VipDestroyCQ");
-	room->deregister();
+	room.close(nic_);
 	must(VipNSShutdown(nic_), "VipNSShutdown");
-	Call call("VipCloseNic");
-	must(call.ended(VipCloseNic(nic_)), "VipCloseNic");
-	room.reset();
-	event("released", "files=%u before=%u kib=%lu", openFiles(), files_, residentKiB());
+	must(called("VipCloseNic", [&] { return VipCloseNic(nic_); }), "VipCloseNic");
+	event("released", "files=%ld before=%ld kib=%ld", openFiles(), files_, residentKiB());
 }
 
 } // namespace faults

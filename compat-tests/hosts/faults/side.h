@@ -8,51 +8,30 @@
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 namespace faults
 {
 
-// The limit, in ms, for events that have to come soon without a stated time: the machine may be
-// slow.
+// The limit, in ms, for events that have to come soon without a stated time: the machine may be slow.
 constexpr double kPatience = 30000;
 
-// Registered memory with descriptors and buffers.
-class Room
-{
-      public:
-	static constexpr unsigned kWindow = 16;              // messages under way in each direction
-	static constexpr unsigned kReceives = kWindow + 8;   // also for notes
-	static constexpr unsigned kNotes = 8;                // our notes under way
-	static constexpr unsigned kSlots = kWindow + kNotes; // sends and notes
+// Registered memory with descriptors and buffers. They have numbers: each kind's from this one on.
+struct Room {
+	static constexpr unsigned kWindow = 8; // messages of a round, without the note
+	static constexpr unsigned kTwoRounds = 2 * kWindow;
+	static constexpr unsigned kReceives = kTwoRounds + 8; // also for notes
+	static constexpr unsigned kSend = kReceives, kNote = kSend + kTwoRounds, kPull = kNote + 1,
+				  kInbox = kPull + kTwoRounds, kBuffers = kInbox + kTwoRounds; // the peer writes to the inbox
 
 	// A slot has room for a message of that many bytes, the header included.
-	Room(VIP_NIC_HANDLE nic, size_t slotBytes, bool isReadable);
-	~Room(); // the NIC is closed before
-	Room(const Room &) = delete;
-	Room &operator=(const Room &) = delete;
-	void deregister();
-
-	// Descriptors have numbers, and so have buffers: each kind's from this one on. The peer writes to the inbox.
-	static constexpr unsigned kSend = kReceives, kPull = kSend + kSlots, kInbox = kPull + kWindow,
-				  kBuffers = kInbox + kWindow;
+	void open(VIP_NIC_HANDLE nic, size_t bytes, bool isReadable);
+	void close(VIP_NIC_HANDLE nic);
 	VIP_DESCRIPTOR *descriptor(unsigned number) const;
 	uint8_t *buffer(unsigned number) const;
-	size_t slotBytes() const
-	{
-		return slotBytes_;
-	}
-	VIP_MEM_HANDLE handle() const
-	{
-		return handle_;
-	}
 
-      private:
-	VIP_NIC_HANDLE nic_;
-	size_t slotBytes_, bytes_;
-	uint8_t *data_;
-	VIP_MEM_HANDLE handle_ = 0;
+	size_t slotBytes = 0;
+	uint8_t *data = nullptr;
+	VIP_MEM_HANDLE handle = 0;
 };
 
 // Makes it a descriptor with a local segment and, if there is a target, an address segment.
@@ -60,18 +39,14 @@ struct Remote {
 	uint64_t address;
 	VIP_MEM_HANDLE handle;
 };
-void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length,
-	      VIP_MEM_HANDLE handle, const Remote *remote = nullptr);
+void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length, VIP_MEM_HANDLE handle,
+	      const Remote *remote = nullptr);
 
 class Side
 {
       public:
 	Side(const Options &options, Bell &signal);
-	Side(const Side &) = delete;
-	Side &operator=(const Side &) = delete;
-
-	// Returns whether the connection was made. The calls print their results. The receives are
-	// posted before.
+	// Returns whether the connection was made. The calls print their results. The receives are posted before.
 	bool connect();
 	// The connection has broken. Waits for the handler's call. All descriptors are back then.
 	void awaitLoss();
@@ -82,13 +57,11 @@ class Side
 
 	void postReceive(unsigned slot);
 	void postSend(VIP_DESCRIPTOR *descriptor);
-	// Returns the head of the queue if it is done, otherwise NULL. `promised`: the CQ has named
-	// it.
-	VIP_DESCRIPTOR *takeReceive(bool promised = false);
-	VIP_DESCRIPTOR *takeSend(bool promised = false);
+	// Returns the head of the queue if it is done, otherwise NULL. `promised`: the CQ has named it.
+	VIP_DESCRIPTOR *take(bool isReceive, bool promised = false);
 	VIP_DESCRIPTOR *awaitReceive(); // without a time limit: the receive will be flushed
-	// Prints this descriptor's status at the first flush of a connection. All further
-	// descriptors of the queue come back flushed, too.
+	// Prints this descriptor's status at the first flush of a connection. All further descriptors of the queue
+	// come back flushed, too.
 	void tellFlushed(const char *queue, const VIP_DESCRIPTOR *descriptor);
 	unsigned receiveSlot(const VIP_DESCRIPTOR *descriptor) const;
 
@@ -97,7 +70,7 @@ class Side
 	Bell lost;    // rung by the error handler
 	VIP_VI_HANDLE vi = nullptr;
 	VIP_CQ_HANDLE cq = nullptr; // of both queues; only for traffic
-	std::unique_ptr<Room> room;
+	Room room;
 	unsigned number = 0;  // 0 or 1: this side's number
 	uint32_t largest = 0; // bytes of a body
 	bool isDeviceGone() const
@@ -106,20 +79,19 @@ class Side
 	}
 
       private:
-	static void handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error);
 	void told(const VIP_ERROR_DESCRIPTOR &error);
-	bool tryToConnect();
 	bool serve();
-	bool call();
-	bool meet();
+	bool request(); // as a client or as one of two equals
 	Address address(const std::string &host, const std::string &discriminator) const;
 	VIP_RETURN query(VIP_VI_STATE *state) const;
 	VIP_VI_STATE state() const;
+	VIP_DESCRIPTOR *taken(VIP_RETURN code, VIP_DESCRIPTOR *descriptor, bool isReceive, bool promised, const char *call);
 	void collect();
+	void expect(const char *event, VIP_VI_STATE expected);
 
 	VIP_NIC_HANDLE nic_ = nullptr;
 	VIP_NIC_ATTRIBUTES attributes_{};
-	unsigned files_ = 0; // files open before the NIC was opened
+	long files_ = 0; // files open before the NIC was opened
 	unsigned receivesOut_ = 0, sendsOut_ = 0;
 	bool flushedTold_ = false;
 	std::atomic<bool> leaving_{false}, deviceGone_{false};

@@ -9,9 +9,11 @@ import unittest
 from functools import partialmethod
 
 sys.dont_write_bytecode = True
-from pairs import DISORDER, LEVELS, PATIENCE, PairTest, shapes, short  # noqa: E402
+from ends import EndsOfProcesses  # noqa: E402
+from pairs import DISORDER, PATIENCE, PairTest  # noqa: E402
 from power import Power  # noqa: E402, F401
-from promises import K  # noqa: E402
+from program import LEVELS, shapes, short  # noqa: E402
+from results import K  # noqa: E402
 from hosts import TCP, message, tcp_flags  # noqa: E402
 
 RELIABLE = ("delivery", "reception")
@@ -41,13 +43,6 @@ class Lossy(PairTest):
                     broken |= bool(program.events("broken"))
                 self.everything_came(*pair, level)
         return broken
-
-    def everything_came(self, one, other, level):
-        for program, peer in ((one, other), (other, one)):
-            sent, received = peer.number("ended", "sent"), program.number("ended", "received")
-            self.assertEqual(received + program.number("ended", "missing"), sent)
-            if level != "unreliable":
-                self.assertEqual(received, sent)
 
     def test_loss_of_1_percent(self):
         self.assertFalse(self.lossy("loss 1%"))
@@ -88,8 +83,7 @@ class Outage(PairTest):
                     self.lived(pair)
                     continue
                 for program in pair:
-                    self.told_after("outage%d.%s.%s" % (seconds, act, short(level)), program, fault)
-                    self.broke(program)
+                    self.all_break("outage%d.%s" % (seconds, act), {level: program}, fault)
                 self.works(level)
 
     def lived(self, pair):
@@ -177,10 +171,7 @@ class Outage(PairTest):
             one.job.signal("USR1")
             self.ended_well(one)
         fault = self.outage(5, sum(pairs.values(), ()))
-        for level, (_, other) in pairs.items():
-            with self.subTest(level=level):
-                self.told_after("outage5.disconnect.%s" % short(level), other, fault)
-                self.broke(other)
+        self.all_break("outage5.disconnect", {level: other for level, (_, other) in pairs.items()}, fault)
 
     test_60_seconds_idle = partialmethod(silent, "idle", 60, lives=False)
     test_60_seconds_asleep = partialmethod(silent, "sleep", 60, lives=False)
@@ -201,94 +192,19 @@ class Link(PairTest):
         pairs = self.connect_levels(act="sleep", seconds=10 * PATIENCE)
         fault = time.monotonic()
         self.hosts[2].link("down")
-        for level, pair in pairs.items():
-            for program in pair:
-                with self.subTest(level=level, host=program.job.host.name):
-                    self.told_after("link.down.%s" % short(level), program, fault)
-                    self.broke(program)
+        for end in 0, 1:
+            self.all_break("link.down", {level: pair[end] for level, pair in pairs.items()}, fault, end=end)
         self.hosts[2].link("up")
         # docs/OPERATING.md gives the reason: soft-RoCE no longer receives packets.
         self.assertEqual(self.hosts[2].run("rdma link delete rxe0 && rdma link add rxe0 type rxe netdev eth0").status, 0)
-        for level in LEVELS:
-            self.works(level)
+        self.all_work()
 
 
-class Ends(PairTest):
-    """A process of the second host ends or is stopped."""
-
-    def told(self, key, signal, act, drop=None):
-        """Tests all levels at once. `drop`: a packet of each that tells of the end is lost."""
-        pairs = self.connect_levels(act=act, seconds=10 * PATIENCE, rate=50)
-        if drop:
-            dropped = self.hosts.wire.drop(2, len(pairs), drop)
-            self.addCleanup(dropped.end)
-        fault = {}
-        for level, (_, other) in pairs.items():
-            fault[level] = time.monotonic()
-            other.job.signal(signal)
-        for level, (survivor, other) in pairs.items():
-            with self.subTest(key=key, level=level):
-                self.told_after("%s.%s" % (key, short(level)), survivor, fault[level])
-                self.broke(survivor)
-                if signal == "USR1":
-                    self.ended_well(other)
-        if drop:
-            self.assertGreater(dropped.matched, 0, "nothing was lost: this test has shown nothing")
-        for level in LEVELS:
-            self.works(level)
-
-    test_kill = partialmethod(told, "kill.sleep", "KILL", act="sleep")
-    test_kill_of_who_sends = partialmethod(told, "kill.traffic", "KILL", act="traffic")
-    test_kill_and_its_news_is_lost = partialmethod(told, "kill_lost.sleep", "KILL", act="sleep", drop=tcp_flags(0x11))
-
-    def test_kill_with_a_request_taken(self):
-        """The host has the request, and the process that could answer it is gone."""
-        for level in LEVELS:
-            with self.subTest(level=level):
-                held, caller = self.connect(server=2, wait=False, level=level, act="hold", name=self.name(),
-                                            timeout="infinite")
-                held.wait_for("holding", PATIENCE)
-                fault = time.monotonic()
-                held.job.signal("KILL")
-                returned = caller.wait_for("return", PATIENCE, call="VipConnectRequest")
-                self.assertEqual(returned.details["code"], "VIP_NO_MATCH")
-                self.took("kill.request.%s" % short(level), caller.here(returned) - fault)
-
-    test_disconnect = partialmethod(told, "disconnect.idle", "USR1", act="idle")
-    test_disconnect_and_its_news_is_lost = partialmethod(told, "disconnect_lost.idle", "USR1", act="idle",
+class Ends(PairTest, EndsOfProcesses):
+    test_kill_and_its_news_is_lost = partialmethod(EndsOfProcesses.told, "kill_lost.sleep", "KILL", act="sleep",
+                                                   drop=tcp_flags(0x11))
+    test_disconnect_and_its_news_is_lost = partialmethod(EndsOfProcesses.told, "disconnect_lost.idle", "USR1", act="idle",
                                                          drop=message("DISCONNECT"))
-
-    def test_a_stopped_process_is_waited_for(self):
-        """A stopped process is not gone, because its host answers for it."""
-        idle = self.connect_levels(act="idle", seconds=10 * PATIENCE)
-        busy = self.connect_all(shapes(), rate=50, seconds=10 * PATIENCE)
-        for _, other in (*idle.values(), *busy.values()):
-            other.job.signal("STOP")
-        idle["delivery"][0].job.wait(20)  # lets time pass, and nothing may happen
-        for shape, (survivor, other) in (*idle.items(), *busy.items()):
-            with self.subTest(shape=shape):
-                self.assertFalse(survivor.events("told"), survivor.text())
-                other.job.signal("CONT")
-                other.job.signal("USR1")
-                survivor.job.signal("USR1")
-                if shape in busy:
-                    self.ended_well(survivor)
-                    self.ended_well(other)
-
-    def test_again_and_again(self):
-        """One survivor and five peers that are killed: the survivor needs no more files and memory for each."""
-        name = self.name()
-        survivor = self.start(1, "serve", "--reconnect", name=name, seconds=10 * PATIENCE, rate=200)
-        for _ in range(5):
-            mark = survivor.mark()
-            client = self.start(2, "call", name=name, seconds=10 * PATIENCE, rate=200, timeout=20000)
-            survivor.wait_for("connected", PATIENCE, since=mark)
-            client.wait_for("connected", PATIENCE)
-            client.job.signal("KILL")
-            survivor.wait_for("disconnected", PATIENCE, since=mark)
-        ends = survivor.events("disconnected")
-        self.assertEqual(len({event.details["files"] for event in ends[1:]}), 1, ends)
-        self.assertLess(int(ends[-1].details["kib"]) - int(ends[1].details["kib"]), 1000, ends)
 
 
 class Connect(PairTest):
@@ -368,8 +284,7 @@ class Connect(PairTest):
             self.assertTrue(all(victim.events("told", code="CATASTROPHIC") for _, _, (_, victim) in pairs))
         finally:
             self.hosts[2].run("rdma link add rxe0 type rxe netdev eth0")
-        for level in LEVELS:
-            self.works(level)
+        self.all_work()
 
 
 if __name__ == "__main__":

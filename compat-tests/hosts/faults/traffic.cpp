@@ -1,21 +1,145 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The loop of the traffic on one connection, and its counts.
+// The rounds of the traffic on one connection: what is sent, and when.
 #include "traffic.h"
 
+#include <algorithm>
 #include <cinttypes>
+#include <cstring>
 
 namespace faults
 {
 
-constexpr VIP_ULONG kNap = 50;   // ms, the longest sleep of the loop
-constexpr double kLinger = 5000; // ms, the wait for an unreliable peer's last note
+constexpr VIP_ULONG kNap = 50;  // ms, the longest sleep of the loop
+constexpr double kAgain = 200;  // ms, until a note that may be lost is sent again
+constexpr uint64_t kSpoilt = 5; // the message with the intended fault
 
 Traffic::Traffic(Side &side, uint32_t connection, double endsAt)
-    : side_(side),
-      room_(*side.room), out_{side.options.seed, side.number, connection}, in_{side.options.seed,
-									       1 - side.number, 0},
-      endsAt_(endsAt)
+    : side_(side), room_(side.room), out_{side.number, connection}, in_{1 - side.number, 0}, endsAt_(endsAt)
 {
+}
+
+bool Traffic::run()
+{
+	beginRound();
+	while (!broken_ && !isOver()) {
+		if (isRoundOver() && mayBegin())
+			beginRound();
+		else if (answerDue_ && posted_.empty())
+			sendNote(0);
+		else if (isUnreliable() && !isRoundOver() && posted_.empty() && now() - noteAt_ > kAgain)
+			sendNote(kAnswer);
+		step();
+	}
+	if (broken_) { // messages that came before are checked, too
+		side_.awaitLoss();
+		step();
+	}
+	// A peer that has said that it has ended leaves only when it knows that this side has, too.
+	bool isWell = flags_ & peerFlags_ & kEnded && received_ + missing_ == announced_;
+	tell(isWell ? "ended" : "broken");
+	return isWell;
+}
+
+// Returns how many messages may be sent now.
+uint64_t Traffic::due() const
+{
+	double wanted = std::min((now() - began_) / 1e3 * side_.options.rate, static_cast<double>(side_.options.messages));
+	double next = static_cast<double>(sent_);
+	return wanted <= next ? 0 : std::min<uint64_t>(Room::kWindow, static_cast<uint64_t>(wanted - next + 0.999));
+}
+
+bool Traffic::mayBegin()
+{
+	if (sent_ >= side_.options.messages || now() >= endsAt_ || side_.signal.rung())
+		ended_ = true;
+	bool isNews = ended_ && (!(flags_ & kEnded) || (peerFlags_ & kEnded && !(flags_ & kBye)));
+	return isNews || peerRounds_ > rounds_ || (!ended_ && due() > 0);
+}
+
+void Traffic::beginRound()
+{
+	flags_ = ended_ ? kEnded | (peerFlags_ & kEnded ? kBye : 0U) : 0U;
+	for (uint64_t left = ended_ || !rounds_ ? 0 : due(); left; left--)
+		sendData();
+	rounds_++;
+	sendNote(0);
+}
+
+// Puts a header and, if it is data, the body there.
+void Traffic::put(uint8_t *message, uint32_t flags, uint64_t number, uint32_t length) const
+{
+	Header header{};
+	header.flags = flags_ | flags;
+	header.connection = out_.connection;
+	header.yours = in_.connection;
+	header.length = length;
+	header.number = number;
+	header.rounds = rounds_;
+	header.window = reinterpret_cast<uintptr_t>(room_.buffer(isRead() ? Room::kSend : Room::kInbox));
+	header.windowHandle = room_.handle;
+	header.sum = sumOf(header, out_);
+	memcpy(message, &header, sizeof header);
+	paint(message + sizeof header, length, out_, number);
+}
+
+void Traffic::post(const Posted &posted)
+{
+	posted_.push_back(posted);
+	side_.postSend(posted.descriptor);
+}
+
+void Traffic::sendData()
+{
+	unsigned slot = sent_++ % Room::kTwoRounds;
+	Spoil spoil = sent_ == kSpoilt ? side_.options.spoil : Spoil::Nothing;
+	uint64_t number = sent_ + (spoil == Spoil::Missing) - (spoil == Spoil::Twice);
+	uint8_t *message = room_.buffer(Room::kSend + slot);
+	VIP_DESCRIPTOR *descriptor = room_.descriptor(Room::kSend + slot);
+	uint32_t length = lengthOf(number, out_, side_.largest);
+	put(message, kData, number, length);
+	message[sizeof(Header)] ^= spoil == Spoil::Byte;
+	uint32_t bytes = static_cast<uint32_t>(sizeof(Header)) + (isRead() ? 0 : length);
+	if (side_.options.operation == VIP_CONTROL_OP_RDMAWRITE) {
+		Remote target = {peerWindow_.address + slot * room_.slotBytes, peerWindow_.handle};
+		describe(descriptor, VIP_CONTROL_OP_RDMAWRITE | VIP_CONTROL_IMMEDIATE, message, bytes, room_.handle, &target);
+		descriptor->CS.ImmediateData = slot;
+	} else {
+		describe(descriptor, VIP_CONTROL_OP_SENDRECV, message, bytes, room_.handle);
+	}
+	post({descriptor, sent_, 0, 0});
+}
+
+void Traffic::sendNote(uint32_t flags)
+{
+	uint8_t *message = room_.buffer(Room::kNote);
+	put(message, flags, sent_, 0);
+	describe(room_.descriptor(Room::kNote), VIP_CONTROL_OP_SENDRECV, message, sizeof(Header), room_.handle);
+	noteAt_ = now();
+	answerDue_ = false;
+	post({room_.descriptor(Room::kNote), 0, 0, 0});
+}
+
+void Traffic::sendTaken(const VIP_DESCRIPTOR *descriptor)
+{
+	constexpr VIP_UINT32 kBroken = VIP_STATUS_DESC_FLUSHED_ERROR | VIP_STATUS_TRANSPORT_ERROR;
+	if (posted_.empty() || posted_.front().descriptor != descriptor)
+		wrong("a send is done before one that was posted earlier");
+	Posted posted = posted_.front();
+	posted_.pop_front();
+	VIP_UINT32 error = descriptor->CS.Status & VIP_STATUS_ERROR_MASK;
+	if (error & ~kBroken)
+		wrong("a send ends with status %s", status_names(descriptor->CS.Status).c_str());
+	if (error) {
+		side_.tellFlushed("send", descriptor);
+		broken_ = sendsFail_ = true;
+		return;
+	}
+	if (sendsFail_)
+		wrong("a send succeeds after one that failed");
+	if (posted.data)
+		done_ = posted.data;
+	if (posted.pulled)
+		takeBody(room_.buffer(Room::kPull + posted.pulled % Room::kTwoRounds), posted.pulled, posted.length);
 }
 
 // Sleeps at most once, then takes all completions.
@@ -25,57 +149,16 @@ void Traffic::step()
 	VIP_BOOLEAN isReceive;
 	VIP_RETURN code = VipCQWait(side_.cq, kNap, &vi, &isReceive);
 	for (; code == VIP_SUCCESS; code = VipCQDone(side_.cq, &vi, &isReceive))
-		if (isReceive)
-			receiveTaken(side_.takeReceive(true));
-		else
-			sendTaken(side_.takeSend(true));
+		isReceive ? receiveTaken(side_.take(true, true)) : sendTaken(side_.take(false, true));
 	if (code != VIP_TIMEOUT && code != VIP_NOT_DONE)
 		wrong("VipCQWait: %s", text(code));
 }
 
-bool Traffic::hasAll() const
-{
-	return ended_ && acked_ == sent_ && hasAllOfPeer() && posted_.empty();
-}
-
-// Both sides know that the other side has everything, or the peer has said so and is gone.
-bool Traffic::isOver()
-{
-	if (!byeSent_ || !posted_.empty())
-		return false;
-	return peerBye_ || (isUnreliable() && now() - byeAt_ > kLinger);
-}
-
-bool Traffic::run()
-{
-	sendNote(kAnswer);
-	while (!broken_ && !isOver()) {
-		sendWhatMay();
-		step();
-		if (byeSent_ && now() - byeAt_ > kPatience)
-			wrong("the peer says no goodbye");
-	}
-	if (broken_) { // messages that came before are checked, too
-		side_.awaitLoss();
-		step();
-	}
-	bool isWell = byeSent_ || (isUnreliable() && peerBye_);
-	tell(isWell ? "ended" : "broken");
-	if (!isWell)
-		return false;
-	if (!isUnreliable() && missing_)
-		wrong("%" PRIu64 " messages are missing", missing_);
-	return true;
-}
-
 // `stored`: the last number whose data an RDMA write has put completely into our memory.
-void Traffic::tell(const char *what)
+void Traffic::tell(const char *what) const
 {
-	event(what,
-	      "sent=%" PRIu64 " done=%" PRIu64 " acked=%" PRIu64 " received=%" PRIu64
-	      " stored=%" PRIu64 " missing=%" PRIu64 " damaged=%" PRIu64 " late=%" PRIu64
-	      " bytes=%" PRIu64,
-	      sent_, done_, acked_, received_, stored(), missing_, damaged_, late_, bytes_);
+	event(what, "sent=%" PRIu64 " done=%" PRIu64 " received=%" PRIu64 " stored=%" PRIu64 " missing=%" PRIu64, sent_, done_,
+	      received_, stored(), missing_);
 }
 
 } // namespace faults

@@ -224,6 +224,8 @@ elif KIND == "impostor":
         requester, _ = listener.accept()
         kept.append(requester)
         send(requester, message(4, b""), count)
+else:
+    sys.exit("no such attack: " + KIND)
 print("done", flush=True)
 sys.stdin.read()
 os._exit(0)

@@ -17,33 +17,19 @@ def run(redirection, *command):
 
 
 class LostOutput(unittest.TestCase):
-    def expect_failure(self, status, *command):
-        for redirection in ">/dev/full", ">&-":
-            with self.subTest(redirection=redirection, command=command):
-                done = run(redirection, *command)
-                self.assertEqual(status, done.returncode, done.stderr)
-                self.assertRegex(done.stderr, r"\A\w+: cannot write to the standard output.*\n\Z")
-
-    def test_info(self):
-        for options in "--version", "--help", "--nic=via_lo", "--nic=via_lo --json", "--problems --json":
-            self.expect_failure(1, INFO, *options.split())
-
-    def test_pingpong(self):
-        for option in "--version", "--help":
-            self.expect_failure(1, PINGPONG, option)
-
-    def test_run(self):
-        for option in "--version", "--help":
-            self.expect_failure(125, RUN, option)
-        self.expect_failure(125, RUN, "--check", "--nic=nic0=via_lo", INFO)
-
-    def test_trace(self):
-        for argument in "--version", "--help", KNOWN:
-            self.expect_failure(1, TRACE, argument)
-
-    def test_stat(self):
-        for argument in "--version", "--help", "--json":
-            self.expect_failure(1, STAT, argument)
+    def test_lost_output(self):
+        for status, program, *many in (
+                (1, INFO, "--version", "--help", "--nic=via_lo", "--nic=via_lo --json", "--problems --json"),
+                (1, PINGPONG, "--version", "--help"),
+                (125, RUN, "--version", "--help", "--check --nic=nic0=via_lo " + INFO),
+                (1, TRACE, "--version", "--help", KNOWN),
+                (1, STAT, "--version", "--help", "--json")):
+            for options in many:
+                for redirection in ">/dev/full", ">&-":
+                    with self.subTest(redirection=redirection, program=program, options=options):
+                        done = run(redirection, program, *options.split())
+                        self.assertEqual(status, done.returncode, done.stderr)
+                        self.assertRegex(done.stderr, r"\A\w+: cannot write to the standard output.*\n\Z")
 
     def test_lost_messages(self):
         for redirection in "2>&-", "2>/dev/full":

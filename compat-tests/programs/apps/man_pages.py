@@ -66,21 +66,13 @@ def check(program, page):
     return wrong
 
 
-def main(words):
-    if not words or len(words) % 2:
-        print(__doc__, file=sys.stderr)
-        return 2
-    failed = 0
-    for program, page in zip(words[::2], words[1::2]):
-        try:
-            wrong = check(program, page)
-        except (Mistake, OSError, ValueError, subprocess.SubprocessError) as error:
-            wrong = [str(error)]
-        for sentence in wrong:
-            print("FAILED: %s: %s" % (page, sentence))
-            failed = 1
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+failed = 0
+for program, page in zip(sys.argv[1::2], sys.argv[2::2]):
+    try:
+        wrong = check(program, page)
+    except (Mistake, OSError, ValueError, subprocess.SubprocessError) as error:
+        wrong = [str(error)]
+    for sentence in wrong:
+        print("FAILED: %s: %s" % (page, sentence))
+        failed = 1
+sys.exit(failed)

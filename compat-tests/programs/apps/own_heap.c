@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program with an allocator of 1999: it has no posix_memalign() and no aligned_alloc(), so memory of these is the C
+ * For a puppet with an allocator of 1999: it has no posix_memalign() and no aligned_alloc(), so memory of these is the C
  * library's. The allocator does not bear to be given that. It frees nothing.
  */
-#include <err.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "vipl.h"
 
 static char heap[256 << 20];
 static size_t used = 16;
@@ -62,21 +59,4 @@ void *realloc(void *memory, size_t size)
 		memcpy(larger, memory, before < size ? before : size);
 	free(memory);
 	return larger;
-}
-
-int main(int argc, char **argv)
-{
-	VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_RECEPTION, .MaxTransferSize = 4096};
-	VIP_NIC_HANDLE nic;
-	VIP_CQ_HANDLE cq;
-	VIP_VI_HANDLE vi;
-
-	if (VipOpenNic(argc > 1 ? argv[1] : "nic0", &nic) != VIP_SUCCESS)
-		errx(9, "cannot open the NIC");
-	if (VipCreateCQ(nic, 10, &cq) != VIP_SUCCESS)
-		errx(9, "cannot make a CQ");
-	if (VipCreateVi(nic, &attributes, cq, cq, &vi) != VIP_SUCCESS || VipDestroyVi(vi) != VIP_SUCCESS ||
-	    VipDestroyCQ(cq) != VIP_SUCCESS || VipCloseNic(nic) != VIP_SUCCESS)
-		errx(9, "a VI or CQ fails");
-	return 0;
 }

@@ -15,7 +15,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True  # tests leave the sources alone
-from puppet import OPEN, Puppet  # noqa: E402
+from puppet import OPEN, Puppet, connect  # noqa: E402
 
 PUPPET, HAS_PROC = sys.argv[1], sys.argv[2] == "proc"
 if len(sys.argv) == 3:  # as the first process of a namespace: all others end with it
@@ -51,11 +51,8 @@ class ReusedNumber(unittest.TestCase):
                   "memset %d %d %d" % (self.place, ord(letter), LENGTH))
         return puppet
 
-    def code(self, puppet, command):
-        return puppet.result(command) & 0xffffffff
-
     def is_unchanged(self, puppet):
-        return self.code(puppet, "memcmp %d copy %d" % (self.place, LENGTH)) == 0
+        return puppet.code("memcmp %d copy %d" % (self.place, LENGTH)) == 0
 
     def connected(self, level):
         """Returns two processes that are connected. The first one has posted receives for all of its memory."""
@@ -66,11 +63,8 @@ class ReusedNumber(unittest.TestCase):
                       "VipRegisterMem NIC %d %d rights &MEMORY" % (self.place, LENGTH))
         for name in "first", "second":
             peer.do("%s = describe %d MEMORY %d 0" % (name, self.place, LENGTH), "VipRegisterMem NIC %s 256 0 &own" % name)
-            self.assertEqual(self.code(peer, "VipPostRecv VI %s own" % name), SUCCESS)
-        sender.begin("VipConnectRequest VI at at 20000 told")
-        self.assertEqual(self.code(peer, "VipConnectWait NIC at 20000 from told &request"), SUCCESS)
-        self.assertEqual(self.code(peer, "VipConnectAccept request VI"), SUCCESS)
-        self.assertEqual(int(sender.answer(), 16) & 0xffffffff, SUCCESS)
+            self.assertEqual(peer.code("VipPostRecv VI %s own" % name), SUCCESS)
+        connect(peer, sender)
         return peer, sender
 
     def victim_of_number(self, number):
@@ -83,8 +77,8 @@ class ReusedNumber(unittest.TestCase):
     def reaches_nobody(self, level, operation, length):
         peer, sender = self.connected(level)
         sender.do("d = describe %d MEMORY 100 0" % self.place, "VipRegisterMem NIC d 256 0 &own")
-        self.assertEqual(self.code(sender, "VipPostSend VI d own"), SUCCESS)  # both ends know each other well
-        self.assertEqual(self.code(sender, "VipSendWait VI 20000 &done"), SUCCESS)
+        self.assertEqual(sender.code("VipPostSend VI d own"), SUCCESS)  # both ends know each other well
+        self.assertEqual(sender.code("VipSendWait VI 20000 &done"), SUCCESS)
         sender.do("d = describe %d MEMORY %d %d" % (self.place, length, operation), "VipRegisterMem NIC d 256 0 &own")
         if operation != SEND:
             sender.do("aim d %d %s" % (self.place, peer.values()["MEMORY"]))
@@ -96,9 +90,9 @@ class ReusedNumber(unittest.TestCase):
         peer.process.wait()
         victim = self.victim_of_number(peer.pid)
         os.kill(sender.pid, signal.SIGCONT)
-        found = int(sender.answer(), 16) & 0xffffffff
+        found = sender.code()
         if found == SUCCESS:
-            found = self.code(sender, "VipSendWait VI 20000 &done")  # long: only a send that is lost takes it
+            found = sender.code("VipSendWait VI 20000 &done")  # long: only a send that is lost takes it
         self.assertNotIn(found, (SUCCESS, TIMEOUT))
         self.assertTrue(self.is_unchanged(sender), "memory of another process was read")
         self.assertTrue(self.is_unchanged(victim), "memory of a process that has the dead peer's number was written")

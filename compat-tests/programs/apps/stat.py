@@ -120,7 +120,7 @@ class Stat(unittest.TestCase):
     def test_a_closed_nic_is_shown_no_more_while_a_forked_child_lives(self):
         parent = Puppet([PUPPET]).do(OPEN)
         child = parent.result("stay")
-        self.assertEqual(parent.result("VipCloseNic NIC") & 0xffffffff, 0)
+        self.assertEqual(parent.code("VipCloseNic NIC"), 0)
         self.assertIn("no such process", stat(parent.pid).stderr)
         os.kill(child, signal.SIGKILL)
         parent.end()
@@ -149,6 +149,17 @@ class Stat(unittest.TestCase):
         self.assertEqual(json.loads(answer.stdout), [])
         self.assertIn("of other users", answer.stderr)
         self.assertEqual(answer.returncode, 1)
+
+    def other_nic(self, name, program, **how):
+        """Runs a program whose socket `nic` has the name of a NIC."""
+        begin = ("import ctypes, fcntl, os, socket, sys, threading; nic = socket.socket(socket.AF_UNIX); nic.bind(%a); "
+                 "nic.listen(8)\n" % (NAME + name))
+        process = subprocess.Popen(["/usr/bin/python3", "-c", begin + program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   **how)
+        self.processes.append(process)
+        for stream in process.stdin, process.stdout:
+            self.addCleanup(stream.close)
+        return process
 
     def answered_by(self, send):
         """What vip_stat says when another program has taken a name, and sends this to each reader."""
@@ -210,17 +221,12 @@ class Stat(unittest.TestCase):
     def test_what_another_user_says_is_shown_as_his(self):
         if os.geteuid() != 0:
             self.skipTest("only root can become another user")
-        program = (
-            "import fcntl, os, signal, socket; nic = socket.socket(socket.AF_UNIX); nic.bind(%a); nic.listen(8); "
-            "file = os.memfd_create('answer', os.MFD_ALLOW_SEALING); "
+        process = self.other_nic(
+            "other", "file = os.memfd_create('answer', os.MFD_ALLOW_SEALING); "
             "os.write(file, b'{\"nic\": \"x\", \"host\": \"\", \"regions\": 1, \"requests\": 0, \"failed\": false, "
             "\"user\": 0}'); fcntl.fcntl(file, fcntl.F_ADD_SEALS, 14); print(flush=True)\n"
-            "while True: socket.send_fds(nic.accept()[0], [b'x'], [file])" % (NAME + "other"))
-        process = subprocess.Popen(["/usr/bin/python3", "-c", program], stdout=subprocess.PIPE, user=NOBODY, group=NOBODY,
-                                   extra_groups=[])
-        self.processes.append(process)
-        with process.stdout:
-            process.stdout.readline()
+            "while True: socket.send_fds(nic.accept()[0], [b'x'], [file])", user=NOBODY, group=NOBODY, extra_groups=[])
+        process.stdout.readline()
         self.assertIn("(%d of nobody): x" % process.pid, stat(process.pid).stdout)
         self.assertEqual(nics_of(process)[0]["user"], NOBODY)
         self.assertIn("vip_pingpong (%d): via_lo" % self.server.pid, stat().stdout)
@@ -250,22 +256,17 @@ class Stat(unittest.TestCase):
             eventually(all_answer)
 
     def test_the_socket_that_a_child_has_of_a_dead_parent_is_no_nic(self):
-        program = ("import os, socket, sys; nic = socket.socket(socket.AF_UNIX); nic.bind(%a); "
-                   "nic.listen(8); os.fork() and os._exit(0); print(os.getppid(), flush=True); sys.stdin.read()" % (NAME + "dead"))
-        with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-            parent.stdout.readline()
-            for flag in os.WNOWAIT, 0:  # its parent has not waited for it yet, and has
-                os.waitid(os.P_PID, parent.pid, os.WEXITED | flag)
-                self.assertIn("no such process", stat(parent.pid).stderr)
-            parent.stdin.close()
+        parent = self.other_nic("dead", "os.fork() and os._exit(0); print(flush=True); sys.stdin.read()")
+        parent.stdout.readline()
+        for flag in os.WNOWAIT, 0:  # its parent has not waited for it yet, and has
+            os.waitid(os.P_PID, parent.pid, os.WEXITED | flag)
+            self.assertIn("no such process", stat(parent.pid).stderr)
 
     def test_a_process_whose_main_thread_has_ended_has_its_nic(self):
-        program = ("import ctypes, socket, threading; nic = socket.socket(socket.AF_UNIX); nic.bind(%a); nic.listen(8); "
-                   "ctypes.CDLL(None).prctl(1, 9); "  # it is killed when this process ends
-                   "threading.Thread(target=lambda: [nic.accept()[0].send(b'x') for _ in iter(int, 1)]).start(); "
-                   "ctypes.CDLL(None).pthread_exit(None)" % (NAME + "threads"))
-        process = subprocess.Popen([sys.executable, "-c", program])
-        self.processes.append(process)
+        process = self.other_nic(
+            "threads", "ctypes.CDLL(None).prctl(1, 9); "  # it is killed when this process ends
+            "threading.Thread(target=lambda: [nic.accept()[0].send(b'x') for _ in iter(int, 1)]).start(); "
+            "ctypes.CDLL(None).pthread_exit(None)")
 
         def main_thread_has_ended():
             with open("/proc/%d/stat" % process.pid, encoding="ascii") as file:

@@ -73,7 +73,7 @@ class Attacked(unittest.TestCase):
                                                 max(longest, self.wait_for_lock())), flush=True)
         # Its NIC is closed while all that was sent is there.
         self.besieged.do("stop", *("pthread_join %d 0" % thread for thread in self.threads))
-        self.assertEqual(self.besieged.result("VipCloseNic NIC") & 0xffffffff, 0)
+        self.assertEqual(self.besieged.code("VipCloseNic NIC"), 0)
 
     def attack(self, kind, user, what="lingering"):
         self.begin(kind, user, what)
@@ -110,7 +110,7 @@ class Strangers(Attacked):
     test_floods = partialmethod(Attacked.attack, "flood", NOBODY)
     test_rendezvous_with_files = partialmethod(Attacked.attack_with_files, "rendezvous", NOBODY)
     test_rendezvous_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "rendezvous", 0)
-    test_requests_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "hello", 0)
+    test_requests_with_files_by_the_same_user = partialmethod(Attacked.attack_with_files, "request", 0)
     test_impostors_with_files_of_the_same_user = partialmethod(Attacked.attack_with_files, "impostor", 0)
 
 

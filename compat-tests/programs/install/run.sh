@@ -85,7 +85,8 @@ diff <(printf '%s\n' "${api[@]}") \
 }
 [[ " $(pkg-config --cflags --libs vipl) " == *" -I$prefix/include "*" -L$prefix/$libdir "* ]] ||
     fail "pkg-config does not name the directories as they are: $(pkg-config --cflags --libs vipl)"
-# The program of README.md is compiled unchanged.
+# The program of README.md is compiled unchanged. This makes the directories behave like those that compilers and the
+# dynamic linker search by themselves. (A compiler for another processor does not read LIBRARY_PATH.)
 sed -n '/^```c$/,/^```$/{/^```/d;p}' "$here/../../../README.md" >"$work/readme.c"
 CPATH=$prefix/include compile readme "$cc" "$work/readme.c" "-L$prefix/$libdir" -lvipl
 [[ $(LD_LIBRARY_PATH=$prefix/$libdir "$work/readme") == 'Hello, VIA: 16 bytes' ]] ||
@@ -96,11 +97,6 @@ works by_pkg_config_in_cxx shared
 works by_static_library static
 works all_static static
 ! readelf -l "$work/all_static" | grep -q INTERP || fail "all_static needs the dynamic linker"
-
-# This makes the directories behave like those that compilers and the dynamic linker search by themselves.
-# (A compiler for another processor does not read LIBRARY_PATH.)
-CPATH=$prefix/include compile by_name "$cc" "$here/program.c" "-L$prefix/$libdir" -lvipl
-LD_LIBRARY_PATH=$prefix/$libdir works by_name shared
 
 if "$cmake" -S "$here/project" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" -Dvipl_DIR="$prefix/$libdir/cmake/vipl" \
     -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="${flags[*]}" >"$work/log" 2>&1 &&

@@ -28,12 +28,6 @@ LINE = re.compile(r"(\d+\.\d{9}) (\d+) ([>={}~]) (\w+) (\w+|-) (\d+|-)((?: \w+=[
 HEADER = HERE.parents[2] / "include/vipl.h"
 POSTS = OPEN, "make_vi", "post 1000"
 ATTRIBUTES = "level=delivery mtu=4096 tag=0x0 write=0 read=0"
-CASES = {}
-
-
-def case(function):
-    CASES[function.__name__] = function
-    return function
 
 
 class Trace:
@@ -145,8 +139,7 @@ def calls_of(path):
             yield command, begun + ["= %s %s %s%s" % (function, result, before, behind)] * bool(told)
 
 
-@case
-def calls(program, _):
+def case_calls(program, _):
     """The trace has every function and every handler, with arguments and results, in order, by
     thread."""
     run = Run(program)
@@ -182,8 +175,7 @@ def calls(program, _):
     assert not run.warnings()
 
 
-@case
-def polls(program, _):
+def case_polls(program, _):
     """Polls are counted. The queue's next line has the count, and so has a line at each million and
     at the end."""
     run = Run(program).do(OPEN)
@@ -211,8 +203,7 @@ def polls(program, _):
     assert told[2][2].startswith(" vi=%s desc=" % vi) and told[2][2].endswith(" empty=3")
 
 
-@case
-def threads(program, _):
+def case_threads(program, _):
     """Each thread writes all its calls, in order. At the end there are the counts of polls."""
     run = Run(program, OPEN, "threads").end()
     trace = Trace(run.path)
@@ -224,8 +215,7 @@ def threads(program, _):
     assert list(trace.numbers().values()) == 4 * [list(range(1500))]
 
 
-@case
-def forks(program, _):
+def case_forks(program, _):
     """A child has a file of its own, with its process number in the name. It does not tell of its parent's polls."""
     for pattern, names in ("trace", ("trace", "trace.%d")), ("%p.trace", ("%d.trace", "%d.trace")):
         run = Run(program, OPEN, "make_vi", "post 1", "VipSendDone VI &done", name=pattern)
@@ -244,8 +234,7 @@ def forks(program, _):
         assert not run.warnings()
 
 
-@case
-def full(program, vip_trace):
+def case_full(program, vip_trace):
     """The lines that find no room are counted, and the trace goes on when there is some."""
     # The trace's directory is a file system of 64 KiB, half of which is taken.
     alone = ["unshare", "--mount"] + (["--user", "--map-root-user"] if os.geteuid() else [])
@@ -264,8 +253,7 @@ def full(program, vip_trace):
     assert "\n%d lines were lost, " % trace.lost() in done.stdout, done.stdout
 
 
-@case
-def limited(program, _):
+def case_limited(program, _):
     """So are those above a limit on the size of files, which do not end the program."""
     run = Run(program).do(OPEN)
     run.limit(resource.RLIMIT_FSIZE, 150000)
@@ -280,8 +268,7 @@ def limited(program, _):
     assert 149000 < length <= 150000, length
 
 
-@case
-def closes(program, _):
+def case_closes(program, _):
     """A program's file that has got the descriptor number of the trace is not written to."""
     run = Run(program, VIPL_TRACE_MIB="1").do(OPEN)
     fd = int(run.trace_fd().name)
@@ -297,8 +284,7 @@ def closes(program, _):
                                    % (1 + 2 * 6000)}, run.warnings()
 
 
-@case
-def standard_closed(program, _):
+def case_standard_closed(program, _):
     """What a program writes to a standard output or error that it does not have is not in the
     trace."""
     closing = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
@@ -307,8 +293,7 @@ def standard_closed(program, _):
     assert trace.count("VipPostSend") == trace.count("VipSendDone") == 1000
 
 
-@case
-def overflows(program, vip_trace):
+def case_overflows(program, vip_trace):
     """A trace at its limit has the last lines in two files, without a gap: by a process that has no descriptor left, is in
     another directory, has several threads, and is killed."""
     run = Run(program, VIPL_TRACE_MIB="1").do(OPEN, "make_vi")
@@ -333,8 +318,7 @@ def overflows(program, vip_trace):
     assert "\nIt was cut: " in done.stdout
 
 
-@case
-def renamed(program, vip_trace):
+def case_renamed(program, vip_trace):
     """Where another file has its name, the trace begins anew, and the other file stays as it is."""
     run = Run(program, VIPL_TRACE_MIB="1").do(OPEN)
     os.unlink(run.path)
@@ -347,8 +331,7 @@ def renamed(program, vip_trace):
     assert pathlib.Path(run.path).read_text(encoding="ascii") == "mine\n"
 
 
-@case
-def unmaps(program, _):
+def case_unmaps(program, _):
     """Memory that is unmapped while it is registered is reported once for each registration."""
     # A call that unmaps memory waits until the library has noticed it.
     run = Run(program).do(OPEN)
@@ -373,16 +356,14 @@ def unmaps(program, _):
     assert told[values["OF_part"]] == values["half"]
 
 
-@case
-def unwritable(program, _):
+def case_unwritable(program, _):
     run = Run(program, OPEN, name="no/such/directory").end()
     assert run.files() == []
     assert run.warnings() == ["vipl: warning: VIPL_TRACE: no trace is written: %s: "
                               "No such file or directory" % run.path]
 
 
-@case
-def not_a_file(program, _):
+def case_not_a_file(program, _):
     """Nothing is written into a file of another kind or another user, nor through a link."""
     with tempfile.TemporaryDirectory() as scratch:
         link, pipe, mine, others = (os.path.join(scratch, name) for name in ("l", "p", "m", "o"))
@@ -404,8 +385,7 @@ def not_a_file(program, _):
         assert pathlib.Path(others).read_text() == "others'"
 
 
-@case
-def same_file(program, _):
+def case_same_file(program, _):
     """When two processes have one name, the second writes to another file, and the first's file
     stays whole."""
     first = Run(program).do(OPEN)
@@ -419,8 +399,7 @@ def same_file(program, _):
     assert Trace(other).count("VipPostSend") == 1000
 
 
-@case
-def conformance(suite, vip_trace):
+def case_conformance(suite, vip_trace):
     """Each line of any call is well-formed, and vip_trace can read it.
 
     The suites do not depend on time, because tracing takes time when the disk is busy.
@@ -449,8 +428,7 @@ def summary_of(vip_trace, *lines, files=1):
     return done.stdout
 
 
-@case
-def summary(vip_trace):
+def case_summary(vip_trace):
     """Checks the exact summary of a trace that has every kind of line."""
     done = subprocess.run([vip_trace, "--long=0.5", HERE / "known.trace"], text=True,
                           capture_output=True)
@@ -458,8 +436,7 @@ def summary(vip_trace):
     same(done.stdout.splitlines(), expected_lines("known.summary"), "the summary")
 
 
-@case
-def gap_summary(vip_trace):
+def case_gap_summary(vip_trace):
     """Lost lines may have ended any call or descriptor."""
     post = "%d.000000000 7 = VipPostRecv VIP_SUCCESS 100 vi=0x2 desc=0x%x0 mem=0x1 segs=0 bytes=0"
     done = "%d.000000000 7 = VipRecvDone VIP_SUCCESS 100 vi=0x2 desc=0x%x0 status=0x1 bytes=0"
@@ -477,8 +454,7 @@ def gap_summary(vip_trace):
     assert [line.split()[4] for line in told.split("never done")[1].splitlines()[2:]] == ["0x30"]
 
 
-@case
-def damaged_summary(vip_trace):
+def case_damaged_summary(vip_trace):
     """A line that is damaged is counted and not used. A trace of remarks has a summary, too."""
     lines = (HERE / "known.trace").read_text(encoding="ascii").splitlines()
     unmapped = "# unmapped=0x7f0000001000 bytes=8192 mem=0x8000 time=101.500000000"
@@ -494,8 +470,7 @@ def damaged_summary(vip_trace):
     assert ["-", "0x8000", "0x7f0000001000", "8192"] in map(str.split, told.splitlines())
 
 
-@case
-def no_summary(vip_trace):
+def case_no_summary(vip_trace):
     """Files that are no trace, or have another format, are refused with a message."""
     with tempfile.TemporaryDirectory() as scratch:
         other = os.path.join(scratch, "other")
@@ -508,11 +483,6 @@ def no_summary(vip_trace):
     assert subprocess.run([vip_trace], capture_output=True).returncode == 2
 
 
-def main():
-    if len(sys.argv) < 3 or sys.argv[1] not in CASES:
-        sys.exit(__doc__)
-    CASES[sys.argv[1]](*sys.argv[2:])
-
-
-if __name__ == "__main__":
-    main()
+if len(sys.argv) < 3 or "case_" + sys.argv[1] not in globals():
+    sys.exit(__doc__)
+globals()["case_" + sys.argv[1]](*sys.argv[2:])
