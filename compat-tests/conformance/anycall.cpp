@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Several threads make any call on any object, also on an object that another thread has just
+// Any call at any time: several threads make it on any object, also on an object that another thread has just
 // destroyed. Each call returns with a valid code of its own and has no other effect.
 #include "notify.h"
 
@@ -217,6 +217,11 @@ class Arena
 
 using AnyCall = NicTest;
 
+// [full: VipCreateVi VipDestroyVi VipCreateCQ VipDestroyCQ VipResizeCQ VipConnectRequest VipConnectWait
+// VipConnectAccept VipConnectReject VipDisconnect VipQueryVi VipPostSend VipPostRecv VipSendDone VipRecvDone
+// VipSendWait VipRecvWait VipCQDone VipCQWait VipSendNotify VipRecvNotify VipCQNotify] Threads may make any calls on
+// the same VIs and completion queues, while other threads destroy some of these. Each call returns a code of its
+// function, and the NIC works as before.
 TEST_F(AnyCall, OfAnyThreadOnAnyObjectReturnsWithACodeOfItsOwn)
 {
 	Arena arena(nic);
@@ -230,6 +235,10 @@ TEST_F(AnyCall, OfAnyThreadOnAnyObjectReturnsWithACodeOfItsOwn)
 	Pair pair(nic); // the NIC works as before
 }
 
+// [full: VipCloseNic VipCreateVi VipDestroyVi VipCreateCQ VipDestroyCQ VipResizeCQ VipConnectRequest VipConnectWait
+// VipConnectAccept VipConnectReject VipDisconnect VipQueryVi VipPostSend VipPostRecv VipSendDone VipRecvDone
+// VipSendWait VipRecvWait VipCQDone VipCQWait VipSendNotify VipRecvNotify VipCQNotify] A NIC may be closed while other
+// threads make any calls on it: all return, and no handler runs afterwards.
 TEST_F(AnyCall, ReturnsWhileTheNicIsClosedUnderIt)
 {
 	for (int round = 0; round < 5; round++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Invalid handles and NULL pointers: the result is VIP_INVALID_PARAMETER, and never a crash.
+// Arguments: for invalid handles and NULL pointers the result is VIP_INVALID_PARAMETER, and never a crash.
 #include "every_call.h"
 
 using namespace harness;
@@ -27,6 +27,7 @@ class Handle : public Functions, public testing::WithParamInterface<CallArgument
 	}
 };
 
+// [functional: *] A value that never was a handle is an invalid parameter to every function, and never a crash.
 TEST_P(Handle, ThatIsNoneIsInvalid)
 {
 	expectInvalid(nullptr, "NULL");
@@ -44,6 +45,7 @@ TEST_P(Handle, ThatIsNoneIsInvalid)
 	expectInvalid(reinterpret_cast<void *>(expectTalk), "a function");
 }
 
+// [functional: *] The handle of an object of another kind is an invalid parameter.
 TEST_P(Handle, OfAnotherKindIsInvalid)
 {
 	if (GetParam().kind != kNic)
@@ -55,6 +57,7 @@ TEST_P(Handle, OfAnotherKindIsInvalid)
 	expectInvalid(tag, "a tag");
 }
 
+// [functional: *] The handle of an object that was destroyed is an invalid parameter.
 TEST_P(Handle, OfAnObjectThatIsGoneIsInvalid)
 {
 	VIP_NIC_HANDLE oldNic = nullptr;
@@ -137,6 +140,8 @@ class NullPointer : public Functions, public testing::WithParamInterface<NullCal
 {
 };
 
+// [early: *] NULL for a name, an address, a descriptor, memory, attributes, a handler or the place of an answer is an
+// invalid parameter.
 TEST_P(NullPointer, IsInvalid)
 {
 	for (size_t i = 0; i < GetParam().calls.size(); i++)
@@ -149,6 +154,8 @@ INSTANTIATE_TEST_SUITE_P(Of, NullPointer, testing::ValuesIn(kNullCalls),
 // The functions' other arguments.
 using Arguments = Functions;
 
+// [functional: VipCreateVi VipRegisterMem VipDestroyPtag VipDeregisterMem] Tags, queues and regions of another NIC
+// handle are not accepted.
 TEST_F(Arguments, HandlesOfAnotherNicHandle)
 {
 	Nic other;
@@ -161,6 +168,8 @@ TEST_F(Arguments, HandlesOfAnotherNicHandle)
 	EXPECT_EQ(VIP_INVALID_PTAG, VipCreateVi(other, &attributes, nullptr, nullptr, &made));
 }
 
+// [functional: VipCreateVi VipDestroyVi VipQueryVi] The handle of a destroyed object never becomes the handle of
+// another object.
 TEST_F(Arguments, HandleOfADestroyedViNamesNoLaterObject)
 {
 	VIP_VI_HANDLE gone = makeVi(nic);
@@ -174,6 +183,7 @@ TEST_F(Arguments, HandleOfADestroyedViNamesNoLaterObject)
 	}
 }
 
+// [functional: VipCreateVi] An invalid completion queue handle is an invalid parameter of VipCreateVi. NULL is allowed.
 TEST_F(Arguments, CreateViWithACqThatIsNone)
 {
 	for (void *wrong : {reinterpret_cast<void *>(0x1), static_cast<void *>(bytes),
@@ -185,6 +195,7 @@ TEST_F(Arguments, CreateViWithACqThatIsNone)
 	}
 }
 
+// [early: VipConnectAccept] A request cannot be accepted with an invalid VI handle, and stays pending.
 TEST_F(Arguments, AcceptWithAViThatIsNone)
 {
 	Vi client(nic);
@@ -200,6 +211,8 @@ TEST_F(Arguments, AcceptWithAViThatIsNone)
 	EXPECT_EQ(VIP_REJECT, request.requested.get());
 }
 
+// [full: VipQuerySystemManagementInfo] A kind of information that VIA does not have is an invalid parameter. For the
+// kind that VIA has, a NIC returns its information, or that the room is too small, or that it has none.
 TEST_F(Arguments, TypeOfSystemManagementInformationThatIsNone)
 {
 	for (VIP_ULONG type : {VIP_ULONG{0}, VIP_ULONG{2}, ~VIP_ULONG{0}})

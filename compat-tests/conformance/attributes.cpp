@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Attributes and addresses that are out of their bounds.
+// Attributes and their bounds, and those of addresses.
 #include "harness.h"
 
 using namespace harness;
@@ -21,6 +21,7 @@ class Bounds : public NicTest
 	}
 };
 
+// [functional: VipSetViAttributes] VipSetViAttributes accepts and refuses the same attributes as VipCreateVi.
 TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
 {
 	VIP_VI_ATTRIBUTES largest = reliable(nic.attributes().MaxTransferSize);
@@ -36,6 +37,7 @@ TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
 	}
 }
 
+// [early: VipCreateVi] A VI has one reliability level, one of those that the NIC supports.
 TEST_F(Bounds, ReliabilityLevelIsExactlyOneOfTheSupported)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
@@ -52,6 +54,7 @@ TEST_F(Bounds, ReliabilityLevelIsExactlyOneOfTheSupported)
 	}
 }
 
+// [early: VipCreateVi] A VI's largest message has at least one byte, and at most as many as the NIC allows.
 TEST_F(Bounds, MaxTransferSizeIsUpToTheNics)
 {
 	VIP_ULONG most = nic.attributes().MaxTransferSize;
@@ -62,6 +65,7 @@ TEST_F(Bounds, MaxTransferSizeIsUpToTheNics)
 	EXPECT_EQ(VIP_INVALID_MTU, created(reliable(0)));
 }
 
+// [early: VipCreateVi VipDestroyPtag] A VI's tag is NULL or one that was made on the NIC handle.
 TEST_F(Bounds, PtagIsNullOrATagOfTheNicHandle)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
@@ -74,6 +78,8 @@ TEST_F(Bounds, PtagIsNullOrATagOfTheNicHandle)
 	}
 }
 
+// [functional: VipCreateVi VipSetViAttributes] RDMA reads can be enabled where the NIC supports them at the VI's
+// reliability level, and only there.
 TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -87,6 +93,8 @@ TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
 	});
 }
 
+// [functional: VipQueryVi VipSetViAttributes] VipQueryVi returns the attributes that the VI was given. A new VI is idle
+// and its queues are empty.
 TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 {
 	VIP_PROTECTION_HANDLE tag = makeTag(nic);
@@ -110,6 +118,7 @@ TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 	}
 }
 
+// [functional: VipConnectRequest VipConnectWait] A discriminator longer than the NIC's maximum is an invalid parameter.
 TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
 {
 	Vi vi(nic);
@@ -124,12 +133,14 @@ TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [functional: VipConnectRequest] A host address of a length that the NIC does not know is an invalid parameter.
 TEST_F(Bounds, HostAddressOfALengthThatTheNicDoesNotKnowIsInvalid)
 {
 	Vi vi(nic);
 	EXPECT_EQ(VIP_INVALID_PARAMETER, requestTo(vi, "x", 100, nic.address().substr(0, 3)));
 }
 
+// [early: VipRegisterMem] A region has at least one byte, and at most as many as the NIC allows.
 TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
 {
 	char byte;
@@ -142,6 +153,7 @@ TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
 	}
 }
 
+// [functional: VipRegisterMem] Addresses without memory cannot be registered.
 TEST_F(Bounds, MemoryThatIsNotThereCannotBeRegistered)
 {
 	VIP_MEM_HANDLE handle;
@@ -149,6 +161,7 @@ TEST_F(Bounds, MemoryThatIsNotThereCannotBeRegistered)
 		  VipRegisterMem(nic, reinterpret_cast<void *>(4096), 4096, nullptr, &handle));
 }
 
+// [functional: VipCreateCQ] A completion queue has at least one entry, and at most as many as the NIC allows.
 TEST_F(Bounds, CqOfNoEntriesIsInvalidAndOfTooManyAResourceError)
 {
 	VIP_CQ_HANDLE cq = nullptr;
@@ -158,6 +171,7 @@ TEST_F(Bounds, CqOfNoEntriesIsInvalidAndOfTooManyAResourceError)
 	EXPECT_EQ(VIP_ERROR_RESOURCE, VipCreateCQ(nic, most + 1, &cq));
 }
 
+// [full: VipResizeCQ] A completion queue cannot be resized beyond the bounds of a new one.
 TEST_F(Bounds, ResizeToNoEntriesIsInvalidAndToTooManyAResourceError)
 {
 	VIP_CQ_HANDLE cq = nullptr;

@@ -26,6 +26,8 @@ class Connect : public NicTest
 	}
 };
 
+// [functional: VipConnectWait VipConnectRequest] Many connections can be made at the same time; each request reaches
+// the waiter of its discriminator.
 TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 {
 	constexpr unsigned count = 64;
@@ -78,6 +80,8 @@ VIP_PEER(waiterThatTellsItsName)
 	test.expect("received");
 }
 
+// [functional: VipConnectWait VipConnectRequest] Among the processes of a host, the discriminator decides which one
+// gets a request.
 TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsItsOwnRequest)
 {
 	std::string base = freshDiscriminator();
@@ -104,6 +108,7 @@ TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsIts
 	other.finish();
 }
 
+// [functional: VipConnectWait] Each waiter on a discriminator gets a request of its own.
 TEST_F(Connect, TwoThreadsWaitOnTheSameDiscriminatorAndEachGetsARequest)
 {
 	Vi servers[2] = {Vi(nic), Vi(nic)}, clients[2] = {Vi(nic), Vi(nic)};
@@ -120,6 +125,7 @@ TEST_F(Connect, TwoThreadsWaitOnTheSameDiscriminatorAndEachGetsARequest)
 	EXPECT_TRUE(served[1]);
 }
 
+// [functional: VipConnectRequest VipDisconnect] A VI can be connected and disconnected any number of times.
 TEST_F(Connect, OneViPairAHundredTimesWithDataEachTime)
 {
 	Vi one(nic), other(nic);
@@ -135,6 +141,8 @@ TEST_F(Connect, OneViPairAHundredTimesWithDataEachTime)
 	}
 }
 
+// [early: VipPostRecv VipConnectAccept] Receives posted before a VI is connected stay posted, and take the first
+// messages in their order.
 TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOrder)
 {
 	Pool pool(nic, 6, 64);
@@ -159,6 +167,7 @@ TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOr
 	}
 }
 
+// [early: VipConnectWait VipConnectRequest] A discriminator is any bytes, from none to as many as the NIC says.
 TEST_F(Connect, DiscriminatorsOfEveryLength)
 {
 	std::string id = std::string("\0\xFF", 2) + freshDiscriminator();
@@ -176,6 +185,7 @@ TEST_F(Connect, DiscriminatorsOfEveryLength)
 	}
 }
 
+// [functional: VipConnectWait VipConnectRequest] Every byte of a discriminator counts.
 TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 {
 	Vi server(nic), client(nic);
@@ -187,6 +197,8 @@ TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 	EXPECT_TRUE(served.get());
 }
 
+// [early: VipConnectWait VipConnectRequest] The server gets the requester's address and VI attributes. The requester
+// gets the attributes of the VI that accepts.
 TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
 {
 	for (const std::string &own :
@@ -207,6 +219,7 @@ TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
 	}
 }
 
+// [functional: VipConnectRequest] Both sides may use the same discriminator.
 TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
 {
 	Vi server(nic), client(nic);
@@ -215,6 +228,7 @@ TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
 	EXPECT_EQ(same.discriminator(), remote.discriminator());
 }
 
+// [functional: VipConnectRequest VipConnectWait] The local host is the NIC's, whatever its address says.
 TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 {
 	Vi server(nic), client(nic);
@@ -224,6 +238,7 @@ TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 	EXPECT_EQ(nic.address(), remote.host());
 }
 
+// [functional: VipConnectRequest] A request can be made to any address that the NIC's host has in the NIC's network.
 TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
 {
 	for (const std::string &host : nic.addresses()) {
@@ -236,6 +251,8 @@ TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
 	}
 }
 
+// [early: VipConnectReject VipConnectRequest] A rejected request returns VIP_REJECT and leaves its VI idle with its
+// receives. The connection handle is used up.
 TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 {
 	Pool pool(nic, 2, 64);
@@ -254,6 +271,7 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 	EXPECT_EQ(pool.descriptor(0), takeReceive(client));
 }
 
+// [functional: VipConnectAccept] Both VIs of a connection have the same reliability level.
 TEST_F(Connect, AcceptWithAnotherReliabilityLevelLeavesTheRequestPending)
 {
 	// If the NIC lacks a level there is no VI of it, and nothing can mismatch.
@@ -265,12 +283,15 @@ TEST_F(Connect, AcceptWithAnotherReliabilityLevelLeavesTheRequestPending)
 	       });
 }
 
+// [functional: VipConnectAccept] Both VIs of a connection have the same maximum transfer size; one that does not fit
+// leaves the request pending.
 TEST_F(Connect, AcceptWithAnotherMaxTransferSizeLeavesTheRequestPending)
 {
 	Vi wrong(nic, reliable(kTransferSize / 2)), right(nic), client(nic);
 	expectOnlyTheRightOneIsAccepted(VIP_INVALID_MTU, wrong, right, client);
 }
 
+// [early: VipConnectRequest VipConnectAccept] Only an idle VI can be connected.
 TEST_F(Connect, ConnectedViCanNeitherRequestNorAccept)
 {
 	Pair pair(nic);

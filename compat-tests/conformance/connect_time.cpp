@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting without an answer, late answers, and the duration of each call.
+// The time that connecting takes: no answer, late answers, and the duration of each call.
 #include "harness.h"
 
 #include <memory>
@@ -15,6 +15,8 @@ constexpr double kNever = 1e9; // ms
 
 using ConnectTime = NicTest;
 
+// [early: VipConnectRequest] A request without a server gets VIP_NO_MATCH, after a grace time in which a server may
+// begin to wait.
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
 {
 	Vi vi(nic);
@@ -26,6 +28,8 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [functional: VipConnectRequest] A request to a host without a server gets VIP_NO_MATCH and not a timeout, even if its
+// timeout is short.
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 {
 	Vi vi(nic);
@@ -39,6 +43,8 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 	}
 }
 
+// [early: VipConnectRequest VipPostRecv] A VI whose request failed is idle again. Its receives stay posted, and more
+// can be posted.
 TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 {
 	Pool pool(nic, 3, 64);
@@ -55,6 +61,8 @@ TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 	}
 }
 
+// [early: VipConnectRequest VipConnectWait] A request matches a waiter when all bytes of the discriminator and their
+// number are the same.
 TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 {
 	// Each differs from the waiter's in length or in one byte, also at the ends. None matches
@@ -81,6 +89,7 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 	EXPECT_EQ(VIP_TIMEOUT, result) << "the waiter got a request that is not for it";
 }
 
+// [functional: VipConnectWait] A server without a discriminator gets only requests without a discriminator.
 TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 {
 	VIP_CONN_HANDLE connection = nullptr;
@@ -93,6 +102,7 @@ TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 	EXPECT_TRUE(called.get());
 }
 
+// [functional: VipConnectRequest VipConnectWait] A request finds a server that begins to wait a little later.
 TEST_F(ConnectTime, ServerThatBeginsToWaitAfterTheRequestStartedIsFound)
 {
 	Vi server(nic), client(nic);
@@ -103,6 +113,7 @@ TEST_F(ConnectTime, ServerThatBeginsToWaitAfterTheRequestStartedIsFound)
 	EXPECT_TRUE(called.get());
 }
 
+// [functional: VipConnectRequest VipConnectWait] A request finds a server that is between two waits.
 TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
 {
 	std::string discriminator = freshDiscriminator();
@@ -115,6 +126,8 @@ TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
 	}
 }
 
+// [early: VipConnectRequest VipConnectAccept] A request that is not answered in time times out, and its VI is idle; to
+// accept it then is a timeout as well.
 TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 {
 	Pool pool(nic, 1, 64);
@@ -148,6 +161,7 @@ TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 	EXPECT_TRUE(harness::connect(server, client)) << "both can be connected afterwards";
 }
 
+// [functional: VipConnectReject] A request can be rejected although the requester has given up.
 TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 {
 	Vi client(nic);
@@ -156,6 +170,7 @@ TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(request.handle));
 }
 
+// [functional: VipConnectRequest] A host that does not exist is not reachable, or does not answer in time.
 TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 {
 	// The address is of a network for documentation. A NIC may know at once that no route leads
@@ -171,6 +186,8 @@ TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [early: VipConnectWait] A wait for a request ends with a timeout when the asked time is over, not before and not much
+// later. It does not block if that is zero.
 TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
 {
 	for (VIP_ULONG timeout : {0UL, 200UL, 1000UL}) {
@@ -182,6 +199,7 @@ TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
 	}
 }
 
+// [functional: VipConnectRequest] A request needs time.
 TEST_F(ConnectTime, RequestWithTimeoutZeroIsInvalid)
 {
 	Vi vi(nic);
@@ -189,6 +207,7 @@ TEST_F(ConnectTime, RequestWithTimeoutZeroIsInvalid)
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [functional: VipConnectWait VipConnectRequest] An infinite timeout, of 32 bits or of a whole VIP_ULONG, never ends.
 TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 {
 	for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}}) {
@@ -213,6 +232,7 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 	}
 }
 
+// [functional: VipConnectRequest] A request with an infinite timeout and without a server gets VIP_NO_MATCH.
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAlsoWithInfinite)
 {
 	Vi vi(nic);
@@ -221,6 +241,7 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAlsoWithInfinite)
 	EXPECT_GE(watch.ms(), kLateness);
 }
 
+// [functional: VipConnectRequest] A request that is repeated until a server waits leads to a connection.
 TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
 {
 	Vi server(nic), client(nic);
@@ -251,6 +272,7 @@ TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
 	EXPECT_GT(tries, 0);
 }
 
+// [functional: VipConnectRequest] A request to a server whose process has exited gets VIP_NO_MATCH.
 TEST_F(ConnectTime, ProcessThatExitedWhileItWaitedIsNoMatch)
 {
 	std::string discriminator = freshDiscriminator();

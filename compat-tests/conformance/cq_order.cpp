@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A completion queue names completions in the order in which they happened, over all of its queues. Here: the
-// queues of one VI, flushed descriptors, and several threads.
+// The order of a completion queue: it names completions in the order in which they happened, over all of its queues.
+// Here: the queues of one VI, flushed descriptors, and several threads.
 #include "cq_order.h"
 
 #include <atomic>
@@ -136,18 +136,22 @@ void endEach(Nic &nic, VIP_RELIABILITY_LEVEL level, std::initializer_list<Ends> 
 	other.finish();
 }
 
+// [functional: VipCQWait VipDisconnect] A completion queue is first in, first out over both queues of a VI: sends that
+// were done, and messages that had come, before either end disconnected are named before all that is flushed.
 TEST_F(CqOrder, WhatWasDoneBeforeTheEndComesBeforeWhatIsFlushed)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Seen, Ends::Unseen}); });
 }
 
+// [functional: VipCQWait VipDisconnect] If sends are under way when a connection ends, some may be flushed. All
+// completions that are named after a flushed one are flushed, too.
 TEST_F(CqOrder, NothingIsDoneAfterSomethingWasFlushed)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) { endEach(nic, level, {Ends::Any}); });
 }
 
-// A descriptor that is flushed at once, as a send on an idle VI is, comes after the messages that arrived
-// before.
+// [functional: VipCQWait VipPostSend] A descriptor that is flushed at its post is named after the messages that have
+// arrived before on other VIs.
 TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -167,7 +171,8 @@ TEST_F(CqOrder, WhatHasArrivedComesBeforeWhatIsFlushedAfterwards)
 	});
 }
 
-// No call asks the CQ between the message and the send.
+// [functional: VipCQWait VipPostSend] A send is named after messages that had arrived on other VIs before it was
+// posted, although no call asked the completion queue in between.
 TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -190,8 +195,8 @@ TEST_F(CqOrder, ASendComesAfterWhatHadArrivedBeforeItWasPosted)
 	});
 }
 
-// A send fails because it finds no receive. It comes after the messages that arrived before it was posted. Its
-// VI also has a send that was done before these.
+// [functional: VipCQWait VipPostSend] A send that fails is named after messages that had arrived on other VIs before it
+// was posted.
 TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -227,6 +232,8 @@ TEST_F(CqOrder, ASendThatFailsComesAfterWhatHadArrivedBeforeIt)
 
 // ---- numbers of completions, and their queues ----
 
+// [functional: VipCQWait VipPostSend] RDMA writes are named in turn with the sends of their queue, also when nothing
+// follows.
 TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
 {
 	Cq cq(nic, 1024);
@@ -246,7 +253,8 @@ TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
 	ASSERT_EQ(out.descriptor(0), cq.take().descriptor);
 }
 
-// Destroying a VI removes all of its completions from the order that a library has noted, and no others.
+// [functional: VipCQWait VipDestroyVi] Completions of a destroyed VI are no longer named. Those of other VIs are still
+// named, in their order.
 TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
 {
 	constexpr unsigned messages = 4;
@@ -292,6 +300,7 @@ VIP_PEER(cqOrderAnswerer)
 	}
 }
 
+// [functional: VipCQWait] Sends that are done before the answer arrives are named before it.
 TEST_F(CqOrder, SendsThatAreDoneComeBeforeTheAnswer)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -348,6 +357,8 @@ VIP_PEER(cqOrderEcho)
 
 // The library may have to complete a send, and does so before the other end can answer it. Over a network a
 // send is done when its acknowledgement comes, which may be after the answer.
+// [functional: VipCQWait] A send of any length is named before the answer to it, where there is no network between the
+// two ends.
 TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -380,6 +391,8 @@ TEST_F(CqOrder, ASendComesBeforeTheAnswerToItHoweverLongItIs)
 // ---- threads ----
 
 // Each message has arrived before the next one is sent.
+// [functional: VipCQWait VipPostRecv] Messages on several VIs are named in the order in which they came, also while
+// another thread posts their receives and sends.
 TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 {
 	constexpr unsigned vis = 3, messages = 300;
@@ -414,6 +427,8 @@ TEST_F(CqOrder, AThreadPostsWhileAnotherCollects)
 	});
 }
 
+// [functional: VipCQWait VipPostSend VipPostRecv] While several threads post, each queue's completions are named in its
+// order, each one once.
 TEST_F(CqOrder, ThreadsPostOnSeveralVisAndEachQueueIsToldInItsOrder)
 {
 	constexpr unsigned threads = 4, each = 2, vis = threads * each, messages = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A completion queue names completions of several VIs in the order in which they happened.
+// The order of a completion queue over several VIs: it names their completions in the order in which they happened.
 //
 // The other end sends on one VI after the other, and each time waits until the send is done. At Reliable
 // Reception the message is in this end's memory then, so its completion has happened before the next message
@@ -89,11 +89,16 @@ void CqOrderOfVis::expectOrder(unsigned onA)
 	       [&](VIP_RELIABILITY_LEVEL level) { expectOrder(level, onA); });
 }
 
+// [functional: VipCQWait] A completion queue is first in, first out over several VIs: if a peer sends on one VI, waits
+// until the send is done, and then sends on another VI, the messages are named in this order. Unreliable messages may
+// overtake each other in a network.
 TEST_F(CqOrderOfVis, FourOnOneAndThenOneOnAnother)
 {
 	expectOrder(4);
 }
 
+// [functional: VipCQWait] A completion queue is first in, first out over several VIs, also if a peer sends single
+// messages on the VIs in turn.
 TEST_F(CqOrderOfVis, OneOnOneAndThenOneOnAnother)
 {
 	expectOrder(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fields of a descriptor and what the library writes into them: segments, immediate data,
+// Descriptors: their fields and what the library writes into them, segments, immediate data,
 // Length, Status.
 #include "harness.h"
 
@@ -26,6 +26,8 @@ class Descriptor : public PairTest
 	}
 };
 
+// [early: VipPostSend VipPostRecv] A message is gathered from its segments, and scattered into the receive's, in the
+// order of the segments.
 TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
 {
 	Pool pool(nic, 2, 8192, nullptr, 8);
@@ -56,6 +58,7 @@ TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
 		<< "behind the message";
 }
 
+// [functional: VipPostSend VipPostRecv] Each segment may be of another region.
 TEST_F(Descriptor, SegmentsOfSeveralRegionsMakeOneMessage)
 {
 	Pool pool(nic, 2, 64, nullptr, 4);
@@ -74,6 +77,7 @@ TEST_F(Descriptor, SegmentsOfSeveralRegionsMakeOneMessage)
 	EXPECT_TRUE(painted(one.data() + 1000, 100, 4));
 }
 
+// [functional: VipPostSend VipPostRecv] A segment of length zero names no memory.
 TEST_F(Descriptor, SegmentsOfLengthZeroAreSkippedWhateverTheirHandleAndAddress)
 {
 	Pool pool(nic, 2, 64, nullptr, 4);
@@ -93,6 +97,7 @@ TEST_F(Descriptor, SegmentsOfLengthZeroAreSkippedWhateverTheirHandleAndAddress)
 	EXPECT_TRUE(painted(pool.buffer(1), 64, 1));
 }
 
+// [functional: VipPostSend VipPostRecv] A message may consist of one such segment.
 TEST_F(Descriptor, OneSegmentOfLengthZeroWithAGarbageHandleIsAnEmptyMessage)
 {
 	Pool pool(nic, 2, 64);
@@ -106,6 +111,7 @@ TEST_F(Descriptor, OneSegmentOfLengthZeroWithAGarbageHandleIsAnEmptyMessage)
 	EXPECT_EQ(0U, in->CS.Length);
 }
 
+// [early: VipPostSend VipPostRecv] A message may have no data.
 TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 {
 	Pool pool(nic, 2, 64);
@@ -118,6 +124,8 @@ TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
 }
 
+// [early: VipPostSend VipRecvWait] Immediate data of 32 bits travels with a message, or is all that it has, and the
+// receive's status says so.
 TEST_F(Descriptor, ImmediateDataArrivesWithAPayloadAndWithout)
 {
 	Pool pool(nic, 2, 64);
@@ -135,6 +143,8 @@ TEST_F(Descriptor, ImmediateDataArrivesWithAPayloadAndWithout)
 		}
 }
 
+// [functional: VipPostSend VipSendWait] The segments decide how long a message is. Length and immediate data of a send
+// are left alone.
 TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)
 {
 	// Length is the sum of the segments, an old value, or 0. The segments decide how much is
@@ -154,6 +164,7 @@ TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)
 	}
 }
 
+// [functional: VipPostSend] Immediate data is sent only if the control field has the bit for it.
 TEST_F(Descriptor, ImmediateDataFieldWithoutItsControlBitIsNotSent)
 {
 	Pool pool(nic, 2, 64);
@@ -165,6 +176,7 @@ TEST_F(Descriptor, ImmediateDataFieldWithoutItsControlBitIsNotSent)
 	EXPECT_EQ(0x600DDA7AU, out->CS.ImmediateData);
 }
 
+// [functional: VipPostRecv] The immediate bit in the control field of a receive has no effect.
 TEST_F(Descriptor, ImmediateInTheControlOfAReceiveIsIgnored)
 {
 	Pool pool(nic, 2, 64);
@@ -180,6 +192,8 @@ TEST_F(Descriptor, ImmediateInTheControlOfAReceiveIsIgnored)
 	EXPECT_EQ(42U, in->CS.ImmediateData);
 }
 
+// [functional: VipPostSend VipPostRecv] Status and length of a receive are written when it is done, and mean nothing
+// before.
 TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
 {
 	Pool pool(nic, 2, 64);
@@ -199,7 +213,7 @@ TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
 	}
 }
 
-// For programs that read the status in their own memory.
+// [functional: VipPostRecv] Programs may wait for the done bit in the descriptor's memory: it is clear from posting on.
 TEST_F(Descriptor, StatusOfAPostedDescriptorIsNotDoneUntilItIs)
 {
 	Pool pool(nic, 2, 64);
@@ -211,6 +225,7 @@ TEST_F(Descriptor, StatusOfAPostedDescriptorIsNotDoneUntilItIs)
 	ASSERT_TRUE(isReceived(b(), in));
 }
 
+// [functional: VipPostRecv] The segments decide how much room a receive has.
 TEST_F(Descriptor, LengthZeroInAPostedReceiveIsIgnored)
 {
 	Pool pool(nic, 2, 64);
@@ -219,6 +234,8 @@ TEST_F(Descriptor, LengthZeroInAPostedReceiveIsIgnored)
 	EXPECT_EQ(64U, pool.descriptor(1)->CS.Length);
 }
 
+// [functional: VipPostSend VipPostRecv] The contents of the reserved fields and of the link do not matter when a
+// descriptor is posted.
 TEST_F(Descriptor, ReservedFieldsAndTheLinkAreIgnored)
 {
 	Pool pool(nic, 2, 64);
@@ -233,6 +250,7 @@ TEST_F(Descriptor, ReservedFieldsAndTheLinkAreIgnored)
 	EXPECT_EQ(64U, in->CS.Length);
 }
 
+// [functional: VipPostSend VipPostRecv] Programs that name a wrong region for the descriptor itself have always worked.
 TEST_F(Descriptor, WrongHandleForTheDescriptorItselfIsTolerated)
 {
 	Pool pool(nic, 2, 64);
@@ -244,6 +262,8 @@ TEST_F(Descriptor, WrongHandleForTheDescriptorItselfIsTolerated)
 	}
 }
 
+// [functional: VipSendWait VipRecvWait] A descriptor that is done has the segments and the control field that it was
+// posted with.
 TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
 {
 	Pool pool(nic, 2, 64);
@@ -257,6 +277,7 @@ TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
 	}
 }
 
+// [functional: VipPostRecv] A receive's bounds are checked for the data that arrives.
 TEST_F(Descriptor, ReceivePastTheEndOfItsRegionIsFineWhileNoMessageIsThatLong)
 {
 	Pool pool(nic, 1, 64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The end of a connection: which descriptors are flushed, in which order, and what each side
+// Disconnecting, and the states of a VI: which descriptors are flushed, in which order, and what each side
 // learns.
 #include "harness.h"
 
@@ -43,6 +43,8 @@ class Disconnect : public PairTest
 	}
 };
 
+// [early: VipDisconnect VipRecvDone] When VipDisconnect returns, the VI is idle and all posted receives are done,
+// flushed, in the order of posting.
 TEST_F(Disconnect, FlushesPostedReceivesInTheOrderOfPosting)
 {
 	Pool pool(nic, 8, 64);
@@ -52,6 +54,8 @@ TEST_F(Disconnect, FlushesPostedReceivesInTheOrderOfPosting)
 	expectFlushed(a(), pool, 0, 8);
 }
 
+// [early: VipDisconnect VipSendDone] When VipDisconnect returns, every send is done: the first ones sent, perhaps, and
+// all others flushed.
 TEST_F(Disconnect, LeavesEverySendDoneInTheOrderOfPosting)
 {
 	constexpr unsigned count = 16;
@@ -76,6 +80,8 @@ TEST_F(Disconnect, LeavesEverySendDoneInTheOrderOfPosting)
 }
 
 // The program sees the end by the VI's state, or makes no call on the VI between the messages and the end.
+// [functional: VipDisconnect VipErrorCallback] Messages that were sent successfully before the disconnect are received,
+// even if the program looks only after the end of the connection was reported.
 TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLost)
 {
 	for (bool looks : {true, false}) {
@@ -103,6 +109,8 @@ TEST_F(Disconnect, MessagesDeliveredBeforeItAreNotLost)
 	}
 }
 
+// [functional: VipDisconnect VipRecvDone] Descriptors that were done before the disconnect keep their status, and come
+// before the flushed ones.
 TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
 {
 	Pool pool(nic, 4, 64);
@@ -128,6 +136,7 @@ TEST_F(Disconnect, WhatWasDoneBeforeAndNotCollectedComesFirst)
 	expectFlushed(to, pool, 2, 1);
 }
 
+// [early: VipDisconnect] To disconnect an idle VI succeeds.
 TEST_F(Disconnect, TwiceIsFineAndOfAnIdleViToo)
 {
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(a()));
@@ -137,6 +146,7 @@ TEST_F(Disconnect, TwiceIsFineAndOfAnIdleViToo)
 	EXPECT_EQ(VIP_STATE_IDLE, idle.state());
 }
 
+// [functional: VipDisconnect] To disconnect an idle VI changes nothing.
 TEST_F(Disconnect, OfAnIdleViLeavesItsReceivesPosted)
 {
 	Pool pool(nic, 1, 64);
@@ -147,6 +157,7 @@ TEST_F(Disconnect, OfAnIdleViLeavesItsReceivesPosted)
 	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(idle, &d));
 }
 
+// [functional: VipDisconnect] Both sides may disconnect at the same time.
 TEST_F(Disconnect, OfBothSidesAtOnce)
 {
 	Pool pool(nic, 8, 64);
@@ -161,6 +172,8 @@ TEST_F(Disconnect, OfBothSidesAtOnce)
 	expectFlushed(b(), pool, 4, 4);
 }
 
+// [early: VipDisconnect VipQueryVi] At every level a VI whose peer disconnects goes to the error state without a call
+// of its program, and is flushed.
 TEST_F(Disconnect, PeersViGoesToErrorByItselfAndItsReceivesAreFlushedInOrder)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -177,6 +190,8 @@ TEST_F(Disconnect, PeersViGoesToErrorByItselfAndItsReceivesAreFlushedInOrder)
 	});
 }
 
+// [functional: VipErrorCallback VipDisconnect] The loss of a connection is reported once, to the side that did not
+// disconnect.
 TEST_F(Disconnect, LostConnectionIsReportedOnceAndOnlyToTheSideThatDidNotDisconnect)
 {
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a()));
@@ -191,16 +206,21 @@ TEST_F(Disconnect, LostConnectionIsReportedOnceAndOnlyToTheSideThatDidNotDisconn
 	EXPECT_FALSE(nic.errors.reaches(b(), 2, kQuiet)) << "told twice";
 }
 
+// [functional: VipRecvWait VipDisconnect] A blocked wait gets its descriptor, flushed, when the connection is lost.
 TEST_F(Disconnect, ThreadBlockedInRecvWaitGetsTheFlushedDescriptorWhenThePeerDisconnects)
 {
 	expectFlushesToABlockedThread(a());
 }
 
+// [functional: VipRecvWait VipDisconnect] A blocked wait gets its descriptor, flushed, when another thread disconnects
+// the VI.
 TEST_F(Disconnect, ThreadBlockedInRecvWaitGetsTheFlushedDescriptorOfItsOwnSidesDisconnect)
 {
 	expectFlushesToABlockedThread(b());
 }
 
+// [early: VipPostSend VipPostRecv] On a VI that is not connected a send is flushed at once and never sent, and a
+// receive waits.
 TEST_F(Disconnect, SendOnAnIdleViIsFlushedAtOnceAndAReceiveStays)
 {
 	Pool pool(nic, 4, 64);
@@ -221,6 +241,7 @@ TEST_F(Disconnect, SendOnAnIdleViIsFlushedAtOnceAndAReceiveStays)
 	EXPECT_EQ(33U, pool.descriptor(2)->CS.Length);
 }
 
+// [functional: VipPostSend VipPostRecv] On a VI in the error state whatever is posted is flushed at once.
 TEST_F(Disconnect, BothQueuesOfAViInErrorFlushAtOnce)
 {
 	Pool pool(nic, 3, 64);
@@ -240,6 +261,8 @@ TEST_F(Disconnect, BothQueuesOfAViInErrorFlushAtOnce)
 	EXPECT_EQ(VIP_STATE_ERROR, b().state());
 }
 
+// [functional: VipDisconnect VipConnectRequest] VipDisconnect leads out of the error state; before it the VI cannot be
+// connected.
 TEST_F(Disconnect, ViInErrorIsIdleAfterDisconnectAndCanBeConnectedAgain)
 {
 	Pool pool(nic, 2, 64);
@@ -255,6 +278,7 @@ TEST_F(Disconnect, ViInErrorIsIdleAfterDisconnectAndCanBeConnectedAgain)
 	ASSERT_TRUE(isReceived(b(), pool.descriptor(0)));
 }
 
+// [early: VipDestroyVi] Only an idle VI can be destroyed.
 TEST_F(Disconnect, DestroyNeedsAnIdleVi)
 {
 	EXPECT_EQ(VIP_INVALID_STATE, VipDestroyVi(a())) << "connected";
@@ -265,6 +289,7 @@ TEST_F(Disconnect, DestroyNeedsAnIdleVi)
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(b()));
 }
 
+// [early: VipDestroyVi] A VI is destroyed together with what is posted or not collected on it.
 TEST_F(Disconnect, DestroyOfAnIdleViDropsItsReceives)
 {
 	Pool pool(nic, 4, 64);
@@ -275,6 +300,7 @@ TEST_F(Disconnect, DestroyOfAnIdleViDropsItsReceives)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyVi(vi));
 }
 
+// [functional: VipPostSend] A message longer than the VI's maximum transfer size is not sent, and is a length error.
 TEST_F(Disconnect, MessageLongerThanMaxTransferSizeIsALengthError)
 {
 	Pool pool(nic, 2, 4096);

@@ -70,6 +70,8 @@ class AsyncErrors : public NicTest
 constexpr auto kReliable = {VIP_RELIABILITY_LEVEL{VIP_SERVICE_RELIABLE_DELIVERY},
 			    VIP_RELIABILITY_LEVEL{VIP_SERVICE_RELIABLE_RECEPTION}};
 
+// [functional: VipPostSend VipPostRecv VipErrorCallback] A descriptor that is not aligned to 64 bytes is not posted,
+// and is reported with its address, its VI, and the kind of its queue. The address need not be valid.
 TEST_F(AsyncErrors, ADescriptorThatIsNotAlignedIsPostDescAboutTheDescriptor)
 {
 	Pool pool(nic, 2, 64);
@@ -94,6 +96,8 @@ TEST_F(AsyncErrors, ADescriptorThatIsNotAlignedIsPostDescAboutTheDescriptor)
 	}
 }
 
+// [functional: VipPostRecv VipErrorCallback] One receive more than the NIC's limit is a resource error, and is reported
+// as an overrun of its VI.
 TEST_F(AsyncErrors, OneReceiveTooManyIsViOverrunAboutTheVi)
 {
 	Pool pool(nic, nic.attributes().MaxDescriptorsPerQueue + 1, 4);
@@ -101,6 +105,8 @@ TEST_F(AsyncErrors, OneReceiveTooManyIsViOverrunAboutTheVi)
 	expectOverrun(VipPostRecv, pool, last, VIP_STATUS_OP_RECEIVE);
 }
 
+// [functional: VipPostSend VipErrorCallback] One send more than the NIC's limit is a resource error, and is reported as
+// an overrun of its VI, with the operation of the send. Sends that are done and not collected count.
 TEST_F(AsyncErrors, OneSendTooManyIsViOverrunWithItsOperation)
 {
 	VIP_ULONG most = nic.attributes().MaxDescriptorsPerQueue;
@@ -110,6 +116,8 @@ TEST_F(AsyncErrors, OneSendTooManyIsViOverrunWithItsOperation)
 	expectOverrun(VipPostSend, pool, pool.write(most, 4, pool), VIP_STATUS_OP_RDMA_WRITE);
 }
 
+// [functional: VipDisconnect VipErrorCallback] At every level the peer's disconnect is reported once as a lost
+// connection, also of a VI without descriptors. The side that disconnects gets no report.
 TEST_F(AsyncErrors, PeersDisconnectIsConnLostAlsoWhenNoReceiveIsPosted)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -120,6 +128,9 @@ TEST_F(AsyncErrors, PeersDisconnectIsConnLostAlsoWhenNoReceiveIsPosted)
 	});
 }
 
+// [functional: VipPostSend VipErrorCallback] At the reliable levels a message without a receive is reported once at the
+// receiver, as a lost connection where the network cannot know the cause. At the sender it is reported as a lost
+// connection.
 TEST_F(AsyncErrors, MessageThatFindsNoReceiveIsRecvqEmptyAtTheReceiver)
 {
 	atEach(nic, kReliable, [&](VIP_RELIABILITY_LEVEL level) {
@@ -131,6 +142,8 @@ TEST_F(AsyncErrors, MessageThatFindsNoReceiveIsRecvqEmptyAtTheReceiver)
 	});
 }
 
+// [functional: VipPostSend VipErrorCallback] At the reliable levels an RDMA write whose immediate data finds no receive
+// is reported at the target like a message without a receive.
 TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTarget)
 {
 	Region target(nic, 65536, memory(nullptr, VIP_TRUE));
@@ -143,6 +156,9 @@ TEST_F(AsyncErrors, WriteWithImmediateDataThatFindsNoReceiveIsRecvqEmptyAtTheTar
 	});
 }
 
+// [functional: VipPostSend VipErrorCallback] At the reliable levels an RDMA write that the target's VI or region does
+// not allow is reported once at the target, as a lost connection where the network cannot know the cause. At the writer
+// it is reported as a lost connection.
 TEST_F(AsyncErrors, WriteThatIsRefusedIsRdmawProtAtTheTarget)
 {
 	Region closed(nic, 65536);
@@ -154,6 +170,8 @@ TEST_F(AsyncErrors, WriteThatIsRefusedIsRdmawProtAtTheTarget)
 	});
 }
 
+// [full: VipPostSend VipErrorCallback] An RDMA read of a region that does not allow it is reported once at the target,
+// as a lost connection where the network cannot know the cause. At the reader it is reported as a lost connection.
 TEST_F(AsyncErrors, ReadThatIsRefusedIsRdmarProtAtTheTarget)
 {
 	Region closed(nic, 65536);
@@ -168,6 +186,7 @@ TEST_F(AsyncErrors, ReadThatIsRefusedIsRdmarProtAtTheTarget)
 	});
 }
 
+// [functional: VipErrorCallback VipPostSend] A new error handler takes the place of the one before.
 TEST_F(AsyncErrors, GoToTheHandlerThatWasSetLast)
 {
 	Errors later;
@@ -216,6 +235,7 @@ class StandardError
 	std::string seen_;
 };
 
+// [functional: VipErrorCallback] NULL for an error handler brings back the default one, which writes to standard error.
 TEST_F(AsyncErrors, AreWrittenToStandardErrorWhenThereIsNoHandler)
 {
 	Pool pool(nic, 1, 64);
@@ -233,6 +253,8 @@ TEST_F(AsyncErrors, AreWrittenToStandardErrorWhenThereIsNoHandler)
 	EXPECT_EQ(0U, fresh.errors.count(vi));
 }
 
+// [functional: VipErrorCallback VipDisconnect VipDestroyVi] An error handler may disconnect and destroy the VI of the
+// error. The other end can be connected anew.
 TEST_F(AsyncErrors, HandlerMayDisconnectDestroyAndConnectAnew)
 {
 	struct Context {
@@ -276,6 +298,7 @@ VIP_PEER(exitsInAnErrorHandler)
 	ADD_FAILURE() << "the wait ended";
 }
 
+// [functional: VipErrorCallback] An error handler may end the program while another thread waits.
 TEST_F(AsyncErrors, HandlerMayExitWhileOtherThreadsWait)
 {
 	Peer peer("exitsInAnErrorHandler");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Memory that a VI may not use, named in one of several ways: no operation reads or writes it, and its descriptor
-// has an error.
+// Memory that a VI may not use: it is named in one of several ways. No operation reads or writes it, and its
+// descriptor has an error.
 #include "rdma_read.h"
 
 #include <algorithm>
@@ -121,6 +121,8 @@ const Way ForeignMemory::kWays[] = {
 	 true},
 };
 
+// [early: VipPostSend VipDeregisterMem VipCreatePtag] Each segment of a send names a registered region of the VI's tag
+// by its handle, and lies wholly inside of it; else the send is a protection error and ends the connection.
 TEST_P(ForeignMemory, IsNotSent)
 {
 	for (VIP_UINT16 segments : {VIP_UINT16{1}, VIP_UINT16{3}}) { // the last one names it
@@ -137,6 +139,8 @@ TEST_P(ForeignMemory, IsNotSent)
 
 // The library may find the error when the receive is posted, or when a message comes for it. A message may also be
 // longer than the room that is left in the region.
+// [functional: VipPostRecv VipDeregisterMem VipCreatePtag] A receive names registered memory of its VI's tag. Nothing
+// is ever written elsewhere, as behind a region's end.
 TEST_P(ForeignMemory, IsNotReceivedInto)
 {
 	Pool pool(nic, 2, 64);
@@ -151,6 +155,8 @@ TEST_P(ForeignMemory, IsNotReceivedInto)
 		<< statusOf(in);
 }
 
+// [functional: VipPostSend VipDeregisterMem VipCreatePtag] The local segments of an RDMA write are checked like those
+// of a send.
 TEST_P(ForeignMemory, IsNotWrittenFrom)
 {
 	Pool pool(nic, 1, 64, memory(nullptr, VIP_TRUE));
@@ -160,6 +166,8 @@ TEST_P(ForeignMemory, IsNotWrittenFrom)
 	EXPECT_TRUE(untouched(pool.buffer(0), 64));
 }
 
+// [functional: VipPostSend VipDeregisterMem VipCreatePtag] The address segment of an RDMA write names registered memory
+// of the tag of the target's VI, and the write stays inside of the region; else it is refused and the connection ends.
 TEST_P(ForeignMemory, IsNotWrittenTo)
 {
 	Pool pool(nic, 1, 64);
@@ -169,6 +177,8 @@ TEST_P(ForeignMemory, IsNotWrittenTo)
 	expectBroken(pair.a, pair.b);
 }
 
+// [full: VipPostSend VipDeregisterMem VipCreatePtag] The local segments of an RDMA read are checked like those of a
+// receive.
 TEST_P(ForeignMemory, IsNotReadInto)
 {
 	each([&](const Reading &on) {
@@ -178,6 +188,8 @@ TEST_P(ForeignMemory, IsNotReadInto)
 	});
 }
 
+// [full: VipPostSend VipDeregisterMem VipCreatePtag] The address segment of an RDMA read names registered memory of the
+// tag of the peer's VI, and the read stays inside of the region; else it is refused.
 TEST_P(ForeignMemory, IsNotReadFrom)
 {
 	each([&](const Reading &on) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Giganet's additions to VIPL.
+// Giganet's additions.
 #include "harness.h"
 
 using namespace harness;
@@ -9,6 +9,7 @@ namespace
 
 using Giganet = NicTest;
 
+// [addition: VipGetUserData VipSetUserData] A program can keep a pointer with each VI; it is NULL at first.
 TEST_F(Giganet, UserDataIsNullAtFirstAndThenWhatWasSetLast)
 {
 	Vi one(nic), other(nic);
@@ -25,6 +26,7 @@ TEST_F(Giganet, UserDataIsNullAtFirstAndThenWhatWasSetLast)
 	EXPECT_EQ(nullptr, VipGetUserData(one));
 }
 
+// [addition: VipGetUserData VipSetUserData] The pointer stays through connections and changes of attributes.
 TEST_F(Giganet, UserDataStaysWhateverTheViGoesThrough)
 {
 	Pair pair(nic);
@@ -37,6 +39,8 @@ TEST_F(Giganet, UserDataStaysWhateverTheViGoesThrough)
 	EXPECT_EQ(&datum, VipGetUserData(pair.a));
 }
 
+// [addition: VipGetUserData VipSetUserData] A handle that is no VI's, or no longer one's, has no such pointer, and a
+// new VI has no former one's.
 TEST_F(Giganet, UserDataOfAHandleThatIsNoViIsNullAndCannotBeSet)
 {
 	VIP_VI_HANDLE gone = makeVi(nic);
@@ -53,6 +57,8 @@ TEST_F(Giganet, UserDataOfAHandleThatIsNoViIsNullAndCannotBeSet)
 	EXPECT_EQ(nullptr, VipGetUserData(fresh)) << "a former VI's";
 }
 
+// [addition: VipAddTagCQ VipRemoveTagCQ VipPostDeferredSends] Tags of completion queues and deferred sends need live
+// handles of the right kind and places for their answers; all else is an invalid parameter.
 TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
 {
 	Vi vi(nic);
@@ -71,7 +77,8 @@ TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(vi, VIP_FALSE, nullptr));
 }
 
-// A library without these functions says so, because the program has another way then.
+// [addition: VipAddTagCQ VipRemoveTagCQ VipPostDeferredSends] A library without tags of completion queues, or without
+// deferred sends, returns VIP_ERROR_NOT_SUPPORTED.
 TEST_F(Giganet, TagsOfCqsAndDeferredSendsMayBeMissing)
 {
 	Vi vi(nic);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The promises of the three reliability levels: which messages arrive, in which order, when a send
+// Reliability levels: which messages arrive, in which order, when a send
 // is done, and which errors end a connection. If the NIC lacks a level it refuses VIs of it.
 #include "harness.h"
 
@@ -113,7 +113,8 @@ class Levels : public NicTest
 	}
 };
 
-// The NIC has all levels of $VIPL_TEST_LEVELS, a sum of bits. So they are tested.
+// [functional: VipQueryNic] A NIC says which reliability levels it has: at least those in $VIPL_TEST_LEVELS, of which
+// the reliable ones have RDMA reads and no other; or, where that is not set, Reliable Delivery.
 TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
 {
 	const char *known = getenv("VIPL_TEST_LEVELS");
@@ -124,6 +125,8 @@ TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
 	}
 }
 
+// [functional: VipPostSend VipPostRecv] At every level what arrives is whole and in order; at the reliable ones
+// everything arrives.
 TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -145,6 +148,7 @@ TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 	});
 }
 
+// [functional: VipPostSend VipSendWait] At every level a send is done without a call of the receiver's program.
 TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -163,6 +167,7 @@ TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 	});
 }
 
+// [functional: VipPostSend] RDMA writes work at every level.
 TEST_F(Levels, RdmaWriteArrivesIntact)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -182,6 +187,8 @@ TEST_F(Levels, RdmaWriteArrivesIntact)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] At every level an RDMA write with immediate data completes one receive with it,
+// and leaves its buffer alone.
 TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 {
 	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -214,6 +221,8 @@ TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 	});
 }
 
+// [functional: VipPostSend VipErrorCallback] At the reliable levels a message without a receive breaks the connection,
+// and both sides learn of it.
 TEST_F(Levels, ReliableMessageWithoutAReceiveBreaksTheConnection)
 {
 	atEach(nic, {kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -232,6 +241,8 @@ TEST_F(Levels, ReliableMessageWithoutAReceiveBreaksTheConnection)
 	});
 }
 
+// [early: VipPostSend VipPostRecv] At the reliable levels a message too long for its receive is an error of both
+// descriptors, breaks the connection, and is not written behind the receive's end.
 TEST_F(Levels, ReliableMessageLongerThanItsReceiveBreaksTheConnection)
 {
 	constexpr VIP_UINT32 flushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
@@ -255,6 +266,8 @@ TEST_F(Levels, ReliableMessageLongerThanItsReceiveBreaksTheConnection)
 	});
 }
 
+// [full: VipPostSend VipSendWait VipSendDone] With reliable reception a send is done when its data is in the receiver's
+// memory.
 TEST_F(Levels, ReceptionOneSendIsDoneWhenItsDataIsInTheReceiversMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -276,6 +289,8 @@ TEST_F(Levels, ReceptionOneSendIsDoneWhenItsDataIsInTheReceiversMemory)
 	});
 }
 
+// [full: VipPostSend VipSendWait] With reliable reception each of several sends is done when its data is in the
+// receiver's memory.
 TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -299,6 +314,8 @@ TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemor
 	});
 }
 
+// [full: VipPostSend VipSendWait] With reliable reception an RDMA write is done when its data is in the target's
+// memory.
 TEST_F(Levels, ReceptionRdmaWriteIsDoneWhenItsDataIsInTheTargetsMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {

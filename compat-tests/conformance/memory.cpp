@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Protection tags and memory regions.
+// Memory and protection: tags and regions.
 #include "harness.h"
 
 #include <set>
@@ -43,6 +43,8 @@ class Memory : public NicTest
 	}
 };
 
+// [functional: VipCreatePtag VipRegisterMem VipCreateVi] VIs and regions without a tag work together with those of the
+// first tag that was made.
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic);
@@ -51,12 +53,15 @@ TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
 	EXPECT_TRUE(works(first, plain));
 }
 
+// [functional: VipCreatePtag] VIs of the first tag and regions without a tag work together, even if the regions are
+// older than the tag.
 TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagForRegionsThatWereThereBefore)
 {
 	Region plain(nic, 4096);
 	EXPECT_TRUE(works(makeTag(nic), plain));
 }
 
+// [functional: VipCreatePtag VipPostSend] A VI may only use regions of its own tag.
 TEST_F(Memory, SecondTagIsApart)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic), second = makeTag(nic), third = makeTag(nic);
@@ -71,6 +76,7 @@ TEST_F(Memory, SecondTagIsApart)
 	EXPECT_FALSE(works(nullptr, two, plain));
 }
 
+// [early: VipDestroyPtag] A tag cannot be destroyed while a VI or a region has it.
 TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 {
 	for (VIP_PROTECTION_HANDLE used : {makeTag(nic), makeTag(nic)}) {
@@ -86,6 +92,7 @@ TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 	}
 }
 
+// [early: VipDestroyPtag VipCreateVi VipRegisterMem] A destroyed tag is an invalid tag to every function.
 TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 {
 	for (VIP_PROTECTION_HANDLE gone : {makeTag(nic), makeTag(nic)}) {
@@ -102,6 +109,7 @@ TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 	}
 }
 
+// [early: VipRegisterMem] Each registered region has a handle that no other one has at the time.
 TEST_F(Memory, HandleIsNeverZeroNorAllOnesNorThatOfALiveRegion)
 {
 	std::vector<VIP_UCHAR> bytes(64 * 256);
@@ -120,6 +128,8 @@ TEST_F(Memory, HandleIsNeverZeroNorAllOnesNorThatOfALiveRegion)
 		EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, bytes.data() + i * 64, order[i]));
 }
 
+// [functional: VipRegisterMem VipDeregisterMem] Memory that is registered twice has two handles; each has its own
+// rights and lives on without the other.
 TEST_F(Memory, SameRangeTwiceGivesTwoHandlesWithRightsOfTheirOwn)
 {
 	Region one(nic, 4096);
@@ -134,6 +144,7 @@ TEST_F(Memory, SameRangeTwiceGivesTwoHandlesWithRightsOfTheirOwn)
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, one.data(), other));
 }
 
+// [early: VipRegisterMem VipDeregisterMem] Regions may begin and end at any byte and overlap each other.
 TEST_F(Memory, OverlappingRegionsOfAnyAlignmentAndLength)
 {
 	std::vector<VIP_UCHAR> bytes(16384);
@@ -151,6 +162,7 @@ TEST_F(Memory, OverlappingRegionsOfAnyAlignmentAndLength)
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, highData, high));
 }
 
+// [early: VipDeregisterMem] A region is deregistered by its handle together with the address it was registered with.
 TEST_F(Memory, DeregisterNeedsTheAddressThatWasRegistered)
 {
 	Region region(nic, 8192);
@@ -161,6 +173,8 @@ TEST_F(Memory, DeregisterNeedsTheAddressThatWasRegistered)
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
 }
 
+// [early: VipDeregisterMem VipPostSend] A deregistered handle may neither be used in descriptors nor deregistered
+// again.
 TEST_F(Memory, DeregisteredHandleIsNoLongerUsable)
 {
 	Region gone(nic, 4096), live(nic, 4096);
@@ -169,6 +183,7 @@ TEST_F(Memory, DeregisteredHandleIsNoLongerUsable)
 	EXPECT_FALSE(works(nullptr, gone, live));
 }
 
+// [early: VipDeregisterMem] A handle that was never given out is an invalid parameter.
 TEST_F(Memory, HandlesThatNeverWere)
 {
 	Region region(nic, 4096);
@@ -179,6 +194,7 @@ TEST_F(Memory, HandlesThatNeverWere)
 	}
 }
 
+// [functional: VipQueryMem] VipQueryMem returns the rights that the handle was registered with.
 TEST_F(Memory, QueryMemTellsTheRightsOfEachHandle)
 {
 	Region one(nic, 4096);
@@ -194,6 +210,8 @@ TEST_F(Memory, QueryMemTellsTheRightsOfEachHandle)
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, one.data(), other));
 }
 
+// [functional: VipQueryMem VipSetMemAttributes] VipQueryMem and VipSetMemAttributes need a region's handle together
+// with its address.
 TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
 {
 	Region live(nic, 8192), gone(nic, 4096);
@@ -215,6 +233,7 @@ TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
 	}
 }
 
+// [functional: VipRegisterMem] A region may be many megabytes long, and is usable to its last byte.
 TEST_F(Memory, LargeRegion)
 {
 	constexpr size_t bytes = 64 << 20;

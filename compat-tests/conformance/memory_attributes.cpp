@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Changing the tag and the RDMA rights of a region, and which VIs may use it before and after. The
+// Changing the attributes of memory: its tag and its RDMA rights, and which VIs may use it before and after. The
 // handle stays the same.
 #include "harness.h"
 
@@ -103,6 +103,8 @@ class MemoryAttributes : public NicTest
 	unsigned seed_ = 100; // differs from the seeds of messages
 };
 
+// [functional: VipSetMemAttributes VipQueryMem VipPostSend VipPostRecv] After each change of a region's tag, VIs of the
+// new tag alone may send from it and receive into it.
 TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 {
 	makeTag(nic);
@@ -120,6 +122,8 @@ TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
 }
 
+// [functional: VipSetMemAttributes VipPostRecv] A receive into a region whose tag has changed since it was posted
+// fails, and nothing is written there.
 TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiveWasPosted)
 {
 	constexpr VIP_UINT32 most = kTransferSize;
@@ -141,6 +145,8 @@ TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiv
 	}
 }
 
+// [functional: VipSetMemAttributes VipDestroyPtag] The present tag of a region cannot be destroyed. Its former tag can
+// be destroyed.
 TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 {
 	makeTag(nic);
@@ -155,6 +161,8 @@ TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, present));
 }
 
+// [functional: VipSetMemAttributes VipQueryMem] A region can only be given tags of its own NIC handle. Other NIC
+// handles do not know the region.
 TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
 {
 	Nic other;
@@ -168,6 +176,8 @@ TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
 		  VipQueryMem(other, region.data(), region.handle(), &attributes));
 }
 
+// [functional: VipSetMemAttributes VipQueryMem] Attributes that are refused change neither the result of VipQueryMem
+// nor the VIs that may use the region.
 TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 {
 	makeTag(nic);
@@ -184,6 +194,7 @@ TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 	EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
 }
 
+// [functional: VipSetMemAttributes] A region may be given the attributes that it has.
 TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 {
 	makeTag(nic);
@@ -199,6 +210,8 @@ TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 	}
 }
 
+// [functional: VipSetMemAttributes VipPostSend] A region that has lost the right can no longer be written to, but
+// received into; other regions, and other handles of the same memory, keep theirs.
 TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 {
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE), closed = memory(nullptr);
@@ -227,6 +240,7 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, set(region, open));
 }
 
+// [functional: VipSetMemAttributes VipPostSend] A change holds for connections that were there before it.
 TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
 {
 	Region region(nic, 4096, memory(nullptr, VIP_TRUE));
@@ -241,6 +255,8 @@ TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
 	EXPECT_TRUE(untouched(region.data() + 64, 64));
 }
 
+// [functional: VipSetMemAttributes VipPostSend] After each change of its tag, a region can be written to through VIs of
+// the new tag alone.
 TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 {
 	makeTag(nic);
@@ -253,8 +269,8 @@ TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 	}
 }
 
-// Some devices cannot give rights under an existing handle. Then the call returns
-// VIP_ERROR_NOT_SUPPORTED.
+// [functional: VipSetMemAttributes VipQueryMem] A region that is given the right can be written to; or the NIC says
+// that it cannot give any, and nothing has changed.
 TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
 {
 	VIP_MEM_ATTRIBUTES closed = memory(nullptr), open = memory(nullptr, VIP_TRUE);
@@ -275,6 +291,8 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
 	}
 }
 
+// [functional: VipSetMemAttributes VipPostSend VipPostRecv] Messages between other regions are not disturbed by changes
+// of one.
 TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 {
 	constexpr unsigned count = 200;
@@ -295,6 +313,8 @@ TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 
 // Each receive is posted before or after a change. A receive in memory of another tag is done at
 // once. Receives behind one that is not done wait for a connection.
+// [functional: VipSetMemAttributes VipPostRecv] A receive that is posted while its region's tag changes finds the old
+// tag or the new one: it stays posted, or is a protection error.
 TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 {
 	constexpr unsigned rounds = 15, count = 64;
@@ -327,7 +347,8 @@ TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
 }
 
-// If an RDMA write is allowed before and after a change it is always allowed.
+// [functional: VipSetMemAttributes VipPostSend] What may be written before and after a change may be written
+// throughout.
 TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 {
 	constexpr unsigned count = 3000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The name service.
+// Names of hosts: the name service.
 #include "harness.h"
 
 #include <algorithm>
@@ -66,15 +66,18 @@ class Names : public NicTest
 	}
 };
 
+// [functional: VipNSGetHostByName] A host's own name leads to itself.
 TEST_F(Names, ThisHostsNameIsAnAddressOfThisHost)
 {
 	expectThisHost(hostname());
 }
+// [functional: VipNSGetHostByName] A name without its domain will do.
 TEST_F(Names, ThisHostsShortNameIsAnAddressOfThisHost)
 {
 	std::string name = hostname();
 	expectThisHost(name.substr(0, name.find('.')));
 }
+// [functional: VipNSGetHostByName] localhost, or a loopback address in text form, is this NIC.
 TEST_F(Names, LocalhostAndItsAddressesAreThisNicsOwnAddress)
 {
 	expectOwn("localhost");
@@ -84,6 +87,7 @@ TEST_F(Names, LocalhostAndItsAddressesAreThisNicsOwnAddress)
 		expectOwn("::1");
 }
 
+// [functional: VipNSGetHostByName] An address in writing is a name of itself.
 TEST_F(Names, AddressInWritingIsTheAddressItself)
 {
 	// An IPv4 address is the first four bytes of a host address of six bytes. The rest is zero.
@@ -100,6 +104,7 @@ TEST_F(Names, AddressInWritingIsTheAddressItself)
 	}
 }
 
+// [functional: VipNSGetHostByName] The name service writes the length of the address and ignores its former value.
 TEST_F(Names, HostAddressLenOnEntryIsIgnored)
 {
 	for (VIP_UINT16 length : {0, 1, 4, 6, 16, 0xFFFF}) {
@@ -109,6 +114,7 @@ TEST_F(Names, HostAddressLenOnEntryIsIgnored)
 	}
 }
 
+// [functional: VipNSGetHostByName] The name service writes a host address and nothing behind it.
 TEST_F(Names, OnlyTheHostAddressIsWritten)
 {
 	std::vector<VIP_UCHAR> bytes(256, 0x5A);
@@ -121,6 +127,8 @@ TEST_F(Names, OnlyTheHostAddressIsWritten)
 		ASSERT_EQ(0x5A, bytes[i]) << "byte " << i;
 }
 
+// [functional: VipNSGetHostByName VipConnectRequest] A request to an address that the name service returns leads to a
+// connection.
 TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 {
 	std::string host, discriminator = freshDiscriminator();
@@ -131,6 +139,7 @@ TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 	EXPECT_TRUE(served.get());
 }
 
+// [functional: VipNSGetHostByName] An unknown name is an error of the name service.
 TEST_F(Names, UnknownNameIsANameServiceError)
 {
 	std::string host;
@@ -138,6 +147,7 @@ TEST_F(Names, UnknownNameIsANameServiceError)
 		EXPECT_EQ(VIP_ERROR_NAMESERVICE, resolve(name, &host)) << "\"" << name << "\"";
 }
 
+// [functional: VipNSGetHostByName] An index beyond the addresses of a name is an error of the name service.
 TEST_F(Names, IndexBeyondTheAddressesOfANameIsANameServiceError)
 {
 	Address found(nic);
@@ -145,6 +155,7 @@ TEST_F(Names, IndexBeyondTheAddressesOfANameIsANameServiceError)
 	EXPECT_EQ(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(nic, name, found.get(), 1000));
 }
 
+// [functional: VipNSInit VipNSShutdown] The name service can be started and ended again and again.
 TEST_F(Names, InitMayBeRepeated)
 {
 	char info[16] = "";
@@ -157,6 +168,7 @@ TEST_F(Names, InitMayBeRepeated)
 	expectOwn("localhost");
 }
 
+// [functional: VipNSShutdown] The end of the name service is not that of the NIC.
 TEST_F(Names, ShutdownLeavesTheNicAndItsConnectionsAlone)
 {
 	Pair pair(nic);
@@ -164,6 +176,8 @@ TEST_F(Names, ShutdownLeavesTheNicAndItsConnectionsAlone)
 	expectTalk(pair.a, pair.b);
 }
 
+// [functional: VipNSGetHostByAddr VipNSGetHostByName] An address has a name, which fits into the room it was given or
+// is not written.
 TEST_F(Names, OwnAddressHasANameThatLeadsBackToIt)
 {
 	Address own(nic.address(), "");

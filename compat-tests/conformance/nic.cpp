@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Opening, querying and closing NICs.
+// Opening NICs, querying and closing them.
 #include "harness.h"
 
 #include <cstdlib>
@@ -43,6 +43,8 @@ class NicHandle : public NicTest
 	}
 };
 
+// [early: VipQueryNic] A NIC reports its name, its address and its limits. The limits are at least those that programs
+// assume.
 TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
 {
 	const VIP_NIC_ATTRIBUTES &limits = nic.attributes();
@@ -74,6 +76,7 @@ TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
 	EXPECT_FALSE(limits.RDMAReadSupport & VIP_SERVICE_UNRELIABLE);
 }
 
+// [early: VipQueryNic] A NIC's attributes do not change while its handle is open.
 TEST_F(NicHandle, AttributesAreTheSameForAsLongAsTheHandleIsOpen)
 {
 	Vi vi(nic);
@@ -93,12 +96,15 @@ TEST_F(NicHandle, AttributesAreTheSameForAsLongAsTheHandleIsOpen)
 	EXPECT_EQ(first.ReliabilityLevelSupport, again.ReliabilityLevelSupport);
 }
 
+// [functional: VipOpenNic] Every NIC name that programs use, of any maker, opens a NIC.
 TEST_F(NicHandle, NamesOfHardwareThatIsGoneOpen)
 {
 	for (const char *name : {"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0"})
 		EXPECT_EQ(VIP_SUCCESS, opens(name)) << name;
 }
 
+// [functional: VipOpenNic VipQueryNic] The names of the loopback device lead to a NIC whose network ends at this
+// machine.
 TEST_F(NicHandle, NamesOfTheLoopbackDeviceOpenAndReachThisMachineOnly)
 {
 	for (const char *name : {"via_lo", "/dev/via_lo", "/etc/via_lo"}) {
@@ -109,6 +115,7 @@ TEST_F(NicHandle, NamesOfTheLoopbackDeviceOpenAndReachThisMachineOnly)
 	}
 }
 
+// [functional: VipOpenNic] VINIC without a number is the first NIC.
 TEST_F(NicHandle, VinicIsVinic0)
 {
 	Nic one("VINIC"), other("VINIC0");
@@ -117,6 +124,7 @@ TEST_F(NicHandle, VinicIsVinic0)
 	EXPECT_EQ(one.address(), other.address());
 }
 
+// [early: VipOpenNic] A name that no NIC has is an invalid parameter.
 TEST_F(NicHandle, UnknownNameIsInvalid)
 {
 	std::string tooLong(5000, 'n');
@@ -125,6 +133,7 @@ TEST_F(NicHandle, UnknownNameIsInvalid)
 		EXPECT_EQ(VIP_INVALID_PARAMETER, opens(name)) << name;
 }
 
+// [functional: VipOpenNic] Opening NICs by increasing numbers fails after the last one.
 TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
 {
 	int number = 0;
@@ -138,6 +147,8 @@ TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
 		<< testing::PrintToString(result);
 }
 
+// [functional: VipOpenNic VipCloseNic VipErrorCallback] Each opening of a NIC gives another handle, with objects and an
+// error handler of its own.
 TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 {
 	Nic other, third;
@@ -157,6 +168,8 @@ TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 	EXPECT_EQ(0U, nic.errors.count(server));
 }
 
+// [functional: VipOpenNic VipRegisterMem] Memory belongs to the NIC handle it was registered with; VIs of another may
+// not use it.
 TEST_F(NicHandle, MemoryOfOneHandleIsNotUsableByVisOfAnother)
 {
 	Nic other;
@@ -167,6 +180,8 @@ TEST_F(NicHandle, MemoryOfOneHandleIsNotUsableByVisOfAnother)
 	ASSERT_TRUE(isSent(pair.a, d, mine.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR));
 }
 
+// [functional: VipCloseNic] Closing a NIC releases all its objects and makes their handles invalid. The peers of its
+// connections notice.
 TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 {
 	Nic doomed;
@@ -199,6 +214,7 @@ TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 	expectWorks(nic);
 }
 
+// [functional: VipOpenNic VipCloseNic] A closed NIC leaves nothing behind in the process.
 TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 {
 	auto cycle = [this](bool use) {
@@ -218,6 +234,8 @@ TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 		<< entriesOf("/proc/self/fd") - files << " files more";
 }
 
+// [functional: VipDestroyVi VipDestroyCQ] Destroyed objects, and requests that failed, leave nothing behind in the
+// process.
 TEST_F(NicHandle, ObjectsMadeAndDestroyedAndRequestsInVainLeakNoFiles)
 {
 	auto cycle = [this] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipSendNotify and VipRecvNotify.
+// Handlers of queues: VipSendNotify and VipRecvNotify.
 #include "notify.h"
 
 #include <atomic>
@@ -42,6 +42,8 @@ class Notify : public PairTest
 	Calls calls;
 };
 
+// [functional: VipRecvNotify] When a receive is done, and not before, the handler is called with it on another thread;
+// it is off its queue then.
 TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
@@ -63,6 +65,7 @@ TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
 	EXPECT_EQ(nullptr, d);
 }
 
+// [functional: VipSendNotify] When a send is done the handler is called with it; it is off its queue then.
 TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
@@ -78,6 +81,8 @@ TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
 	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
 }
 
+// [functional: VipSendNotify VipRecvNotify] A handler is called, too, for a descriptor that was done before it was
+// asked for.
 TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 {
 	Pool pool(nic, 2, 64);
@@ -97,6 +102,8 @@ TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 	EXPECT_EQ(pool.descriptor(1), calls[1].descriptor);
 }
 
+// [functional: VipRecvNotify] A handler is called once for each time it was asked for; later descriptors stay on their
+// queue.
 TEST_F(Notify, IsOneShot)
 {
 	Pool pool(nic, 3, 64);
@@ -109,6 +116,8 @@ TEST_F(Notify, IsOneShot)
 	EXPECT_EQ(pool.descriptor(1), takeReceive(b()));
 }
 
+// [functional: VipRecvNotify] Several handlers may wait on a queue; they are called in the order of asking, each for
+// the next descriptor.
 TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 {
 	constexpr size_t count = 20;
@@ -128,6 +137,8 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 	}
 }
 
+// [functional: VipSendNotify] Handlers may wait on the queues of many VIs; each is called for its own queue's
+// descriptor.
 TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 {
 	constexpr size_t count = 80; // exceeds the descriptors that a library may reserve for handlers
@@ -145,6 +156,8 @@ TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 	}
 }
 
+// [functional: VipRecvNotify VipDisconnect] Handlers get descriptors that are flushed, by a disconnect or by the loss
+// of the peer, like all others.
 TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 {
 	Pool pool(nic, 4, 64);
@@ -161,6 +174,8 @@ TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 			  statusOf(calls[i].descriptor));
 }
 
+// [functional: VipRecvNotify VipDisconnect VipConnectRequest] A handler goes on waiting while its VI is disconnected
+// and connected anew.
 TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 {
 	Pool pool(nic, 2, 64);
@@ -177,6 +192,7 @@ TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 }
 
 // A fault here also stops programs that consist of handlers alone.
+// [functional: VipSendNotify VipRecvNotify VipPostSend VipPostRecv] A handler may post, and ask to be called again.
 TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 {
 	constexpr unsigned rounds = 200;
@@ -207,6 +223,8 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 	EXPECT_TRUE(calls.reach(2 * rounds)) << calls.count() << " of " << 2 * rounds;
 }
 
+// [functional: VipRecvNotify VipRecvDone VipRecvWait] A handler may wait on a queue from which other threads take; each
+// descriptor goes to one of them.
 TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 {
 	constexpr unsigned count = 300;
@@ -247,6 +265,8 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 		EXPECT_EQ(1U, times[i]) << i;
 }
 
+// [functional: VipSendNotify VipErrorCallback] At most one handler of a NIC runs at a time, be it for descriptors or
+// for errors.
 TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 {
 	constexpr size_t each = 100;
@@ -280,6 +300,8 @@ TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &nic.errors, Errors::handler));
 }
 
+// [functional: VipSendNotify VipDisconnect VipDestroyVi] A handler may disconnect VIs, and destroy the one that it is
+// about, which cancels those that wait there.
 TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
@@ -299,6 +321,7 @@ TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 	EXPECT_FALSE(calls.reach(2, kQuiet)) << "the others were cancelled";
 }
 
+// [functional: VipSendNotify VipCloseNic] A handler may close its NIC, which cancels those that wait there.
 TEST_F(Notify, HandlerMayCloseItsNic)
 {
 	auto doomed = std::make_unique<Nic>();
@@ -313,6 +336,8 @@ TEST_F(Notify, HandlerMayCloseItsNic)
 	EXPECT_FALSE(calls.reach(2, kQuiet));
 }
 
+// [functional: VipSendNotify VipRecvNotify VipDestroyVi] Handlers that wait on the queues of a VI are not called when
+// it is destroyed.
 TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
@@ -327,6 +352,7 @@ TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 	EXPECT_FALSE(calls.reach(1, kQuiet));
 }
 
+// [functional: VipSendNotify VipDestroyVi] To destroy a VI waits for a handler that is about it; none runs afterwards.
 TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
@@ -335,6 +361,7 @@ TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return VipDestroyVi(vi); });
 }
 
+// [functional: VipSendNotify VipCloseNic] To close a NIC waits for a handler that runs; none runs afterwards.
 TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 {
 	Nic doomed;
@@ -344,7 +371,8 @@ TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return doomed.close(); });
 }
 
-// One call waits for the handler, and the handler's call waits for all calls on the NIC.
+// [functional: VipSendNotify VipCloseNic VipDestroyVi] A handler may close the NIC although another thread waits for
+// its end to destroy its VI.
 TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 {
 	Nic doomed;
@@ -382,6 +410,7 @@ VIP_PEER(exitsInAHandler)
 	ADD_FAILURE() << "the wait ended";
 }
 
+// [functional: VipSendNotify VipRecvWait] A handler may end the program while another thread waits.
 TEST_F(Notify, HandlerMayExitWhileOtherThreadsWait)
 {
 	Peer peer("exitsInAHandler");
@@ -404,6 +433,7 @@ VIP_PEER(closesItsNicAtTheExitOfAHandler)
 	pause();
 }
 
+// [functional: VipSendNotify VipCloseNic] A handler may end the program although what runs at the end closes the NIC.
 TEST_F(Notify, HandlerMayExitThroughAnEndThatClosesItsNic)
 {
 	Peer peer("closesItsNicAtTheExitOfAHandler");

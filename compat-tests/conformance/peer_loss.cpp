@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The peer is another process, and it ends.
+// Peers that go away: the peer is another process, and it ends.
 #include "harness.h"
 
 using namespace harness;
@@ -65,6 +65,8 @@ class PeerLoss : public NicTest
 	std::unique_ptr<Peer> peer;
 };
 
+// [functional: VipErrorCallback VipQueryVi] When the peer's process disconnects, the VI goes to the error state, its
+// descriptors are flushed, and the program's error handler is called.
 TEST_F(PeerLoss, PeerThatDisconnects)
 {
 	peer->channel.put("disconnect");
@@ -74,6 +76,8 @@ TEST_F(PeerLoss, PeerThatDisconnects)
 	peer->finish();
 }
 
+// [functional: VipErrorCallback VipQueryVi] When the peer's process closes its NIC, the VI goes to the error state, its
+// descriptors are flushed, and the program's error handler is called.
 TEST_F(PeerLoss, PeerThatClosesItsNic)
 {
 	peer->channel.put("close");
@@ -81,6 +85,8 @@ TEST_F(PeerLoss, PeerThatClosesItsNic)
 	expectLost();
 }
 
+// [functional: VipErrorCallback VipQueryVi] When the peer's process exits without releasing anything, the VI goes to
+// the error state, its descriptors are flushed, and the program's error handler is called.
 TEST_F(PeerLoss, PeerThatExitsWithoutReleasingAnything)
 {
 	peer->channel.put("exit");
@@ -88,12 +94,15 @@ TEST_F(PeerLoss, PeerThatExitsWithoutReleasingAnything)
 	expectLost();
 }
 
+// [functional: VipErrorCallback VipQueryVi] When the peer's process is killed, the VI soon goes to the error state, its
+// descriptors are flushed, and the program's error handler is called.
 TEST_F(PeerLoss, PeerKilledIsALostConnectionSoon)
 {
 	peer->kill();
 	expectLost();
 }
 
+// [functional: VipRecvWait] A blocked wait gets its descriptor, flushed, when the peer is killed.
 TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 {
 	VIP_DESCRIPTOR *d = nullptr;
@@ -115,6 +124,7 @@ TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 	EXPECT_LT(took, killed + kSoon);
 }
 
+// [functional: VipPostSend VipSendWait] Sends to a peer that has gone are done, with an error.
 TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 {
 	peer->kill();
@@ -130,6 +140,7 @@ TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 	EXPECT_LT(watch.ms(), kSoon);
 }
 
+// [functional: VipDisconnect VipConnectRequest] A VI that has lost its peer can be connected again.
 TEST_F(PeerLoss, ViOfALostPeerCanBeConnectedAgain)
 {
 	peer->kill();

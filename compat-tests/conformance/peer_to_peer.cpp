@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peer-to-peer connections: each end requests the other one. An end that requests another peer is
-// not connected.
+// Connections between equals: each end requests the other one (peer-to-peer). An end that requests another peer is not
+// connected.
 #include "peer_to_peer.h"
 
 #include <memory>
@@ -14,6 +14,8 @@ using PeerToPeer = EqualsTest;
 
 // ---- connecting ----
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] A peer-to-peer request does not block: one thread can make
+// both, by one handle of the NIC or by two, and then wait for both outcomes.
 TEST_F(PeerToPeer, OneThreadConnectsTwoVis)
 {
 	Nic second;
@@ -28,6 +30,8 @@ TEST_F(PeerToPeer, OneThreadConnectsTwoVis)
 		});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerDone VipQueryVi] A VI whose equal has not asked yet is
+// connect-pending, and VipConnectPeerDone says so without blocking; afterwards it returns the outcome.
 TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -69,6 +73,7 @@ VIP_PEER(equal)
 	test.expect("received");
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Of two processes either may ask first.
 TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -127,6 +132,8 @@ VIP_PEER(manyEquals)
 	test.expect("received");
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Many connections can be asked for at the same time; each end
+// is connected with its own equal.
 TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 {
 	Peer peer("manyEquals");
@@ -150,6 +157,8 @@ TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 	peer.finish();
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Several VIs may ask under the same discriminator, each for
+// another equal.
 TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -166,6 +175,7 @@ TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 	});
 }
 
+// [functional: VipConnectPeerRequest] Peers' discriminators are any bytes, also none, and are compared as a whole.
 TEST_F(PeerToPeer, NamesOfEveryLength)
 {
 	std::string id = freshDiscriminator() + std::string("\0\xFF\x80\x7F", 4);
@@ -180,6 +190,7 @@ TEST_F(PeerToPeer, NamesOfEveryLength)
 	}
 }
 
+// [functional: VipConnectPeerWait] Each end gets the VI attributes of the other end.
 TEST_F(PeerToPeer, BothAreToldTheOthersAttributes)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -198,6 +209,7 @@ TEST_F(PeerToPeer, BothAreToldTheOthersAttributes)
 	});
 }
 
+// [functional: VipConnectPeerRequest] The local host is the NIC's, whatever its address says.
 TEST_F(PeerToPeer, GarbageInTheLocalHostAddressIsIgnored)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -215,6 +227,8 @@ TEST_F(PeerToPeer, GarbageInTheLocalHostAddressIsIgnored)
 	});
 }
 
+// [functional: VipConnectPeerRequest] A peer can be asked for at any address that the NIC's host has in the NIC's
+// network.
 TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
 {
 	for (const std::string &host : nic.addresses()) {
@@ -228,6 +242,8 @@ TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
 	}
 }
 
+// [functional: VipConnectPeerRequest VipPostRecv] Receives posted before and during the request take the first messages
+// in their order.
 TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -247,6 +263,7 @@ TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
 	});
 }
 
+// [functional: VipConnectPeerRequest VipDisconnect] Two peers can be connected and disconnected any number of times.
 TEST_F(PeerToPeer, OneViPairManyTimesWithDataEachTime)
 {
 	Vi one(nic), two(nic);
@@ -259,6 +276,8 @@ TEST_F(PeerToPeer, OneViPairManyTimesWithDataEachTime)
 	}
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerDone VipConnectRequest] Requests whose peers do not come hold up no
+// other connection.
 TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 {
 	std::vector<std::unique_ptr<Vi>> waiting;
@@ -280,6 +299,7 @@ TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 
 // ---- requests to a peer, and VipConnectWait ----
 
+// [functional: VipConnectWait VipConnectPeerRequest] VipConnectWait never gets a peer-to-peer request.
 TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -292,6 +312,8 @@ TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
 	});
 }
 
+// [functional: VipConnectRequest VipConnectPeerRequest] A client's request finds no match where there is a peer only,
+// under whatever name it asks.
 TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -310,6 +332,8 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 	});
 }
 
+// [functional: VipConnectWait VipConnectRequest VipConnectPeerRequest] A waiter for clients and a peer may have the
+// same discriminator; each gets the requests of its kind.
 TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -339,6 +363,8 @@ VIP_PEER(waiterForAnybody)
 	test.expect("done");
 }
 
+// [functional: VipConnectWait VipConnectRequest VipConnectPeerRequest] A waiter for clients and a peer with the same
+// discriminator may be two processes of a host, and either may come first. Each gets the requests of its kind.
 TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -373,6 +399,7 @@ TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Peers are connected only if each asks for the other.
 TEST_F(PeerToPeer, OneThatAsksForAThirdIsNotTaken)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peer-to-peer requests that do not succeed or are ended: by a timeout, by attributes that do not
+// Requests between equals that come to an end: by a timeout, by attributes that do not
 // fit, by calls, by the loss of the other end; and the results that the ends get.
 #include "peer_to_peer.h"
 
@@ -25,6 +25,8 @@ class PeerToPeerEnd : public EqualsTest
 
 // ---- time ----
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] A request whose equal does not come times out when the asked
+// time is over, at once if that is zero, and leaves its VI idle with its receives.
 TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPosted)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -42,6 +44,7 @@ TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPost
 	});
 }
 
+// [functional: VipConnectPeerDone] VipConnectPeerDone returns a timeout, too.
 TEST_F(PeerToPeerEnd, DoneTellsATimeoutToo)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -53,6 +56,8 @@ TEST_F(PeerToPeerEnd, DoneTellsATimeoutToo)
 	});
 }
 
+// [functional: VipConnectPeerRequest] An infinite timeout, of 32 bits or of a whole VIP_ULONG, lasts until the other
+// one asks.
 TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -67,6 +72,8 @@ TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait VipQueryVi] When a timeout ends just as peers meet, an end that
+// gets VIP_TIMEOUT is idle. An end that gets VIP_SUCCESS is connected, or in error if the other end has given up.
 TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -97,6 +104,8 @@ TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
 	});
 }
 
+// [functional: VipConnectPeerRequest] A host that does not exist is not reachable, or does not answer in time; the
+// request does not block.
 TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -120,6 +129,8 @@ TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
 
 // ---- what does not fit ----
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Peers with different maximum transfer sizes both get
+// VIP_REJECT, and are idle with their receives.
 TEST_F(PeerToPeerEnd, AnotherMaxTransferSizeIsARejectOnBothEndsWithReceivesStillPosted)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -132,6 +143,8 @@ TEST_F(PeerToPeerEnd, AnotherMaxTransferSizeIsARejectOnBothEndsWithReceivesStill
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Peers with different reliability levels both get VIP_REJECT,
+// and are idle.
 TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
 {
 	// If the NIC lacks a level there is no VI of it, and nothing can mismatch.
@@ -148,6 +161,7 @@ TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
 	       });
 }
 
+// [functional: VipConnectPeerRequest] Peers can be connected at every reliability level that the NIC has.
 TEST_F(PeerToPeerEnd, EveryLevelConnects)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -157,6 +171,7 @@ TEST_F(PeerToPeerEnd, EveryLevelConnects)
 	});
 }
 
+// [functional: VipConnectPeerRequest] A peer that asks for its own name is an invalid parameter.
 TEST_F(PeerToPeerEnd, AddressCannotBeConnectedWithItself)
 {
 	Nic second;
@@ -168,6 +183,8 @@ TEST_F(PeerToPeerEnd, AddressCannotBeConnectedWithItself)
 	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(one)) << "nothing was asked for";
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerDone VipConnectPeerWait] Too long a discriminator, a host address of
+// another length, or NULL is an invalid parameter; a request that is under way goes on.
 TEST_F(PeerToPeerEnd, AddressesThatTheNicDoesNotKnowAreInvalid)
 {
 	Vi vi(nic);
@@ -188,6 +205,8 @@ TEST_F(PeerToPeerEnd, AddressesThatTheNicDoesNotKnowAreInvalid)
 
 // ---- states ----
 
+// [functional: VipConnectPeerDone VipConnectPeerWait] A VI that has not asked for a peer is in a wrong state for its
+// outcome.
 TEST_F(PeerToPeerEnd, WithoutARequestThereIsNoOutcome)
 {
 	Vi vi(nic);
@@ -200,6 +219,8 @@ TEST_F(PeerToPeerEnd, WithoutARequestThereIsNoOutcome)
 	}
 }
 
+// [functional: VipConnectPeerDone VipConnectPeerWait VipDisconnect] The outcome can be asked for again, until the VI is
+// disconnected.
 TEST_F(PeerToPeerEnd, OutcomeStaysUntilTheViIsDisconnected)
 {
 	Vi one(nic), two(nic);
@@ -217,6 +238,8 @@ TEST_F(PeerToPeerEnd, OutcomeStaysUntilTheViIsDisconnected)
 	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(two));
 }
 
+// [functional: VipConnectPeerRequest VipConnectRequest VipConnectAccept VipDestroyVi] A connect-pending VI is in a
+// wrong state for another connection and for its destruction, and such calls change nothing about its request.
 TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -236,6 +259,7 @@ TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 	});
 }
 
+// [functional: VipPostSend VipConnectPeerRequest] A send on a connect-pending VI is flushed, and its request goes on.
 TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -246,6 +270,8 @@ TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 	});
 }
 
+// [functional: VipDisconnect VipConnectPeerWait] To disconnect a connect-pending VI ends its request and the waits for
+// it, and flushes its receives.
 TEST_F(PeerToPeerEnd, DisconnectEndsAPendingRequestAndFlushes)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -263,6 +289,7 @@ TEST_F(PeerToPeerEnd, DisconnectEndsAPendingRequestAndFlushes)
 	});
 }
 
+// [functional: VipCloseNic VipConnectPeerWait] To close a NIC ends its peer-to-peer requests and the waits for them.
 TEST_F(PeerToPeerEnd, ClosingTheNicEndsAPendingRequestAndItsWait)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -276,6 +303,7 @@ TEST_F(PeerToPeerEnd, ClosingTheNicEndsAPendingRequestAndItsWait)
 	});
 }
 
+// [functional: VipConnectPeerWait] Several threads may wait for one outcome. Each gets it.
 TEST_F(PeerToPeerEnd, EachOfSeveralThreadsThatWaitIsTold)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -336,6 +364,8 @@ std::unique_ptr<Peer> successorOf(const std::string &own, const std::string &oth
 	return peer;
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] A peer whose process was killed asks no more, and another one
+// can take its name.
 TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFound)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -358,6 +388,8 @@ TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFoun
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] When a peer is killed just as they meet, the other end is in
+// error, or connected with its successor, and its receives are there.
 TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA reads: their data, their order with other sends, and what the peer notices.
+// RDMA read: its data, their order with other sends, and what the peer notices.
 #include "rdma_read.h"
 
 #include <cstring>
@@ -62,6 +62,7 @@ namespace
 // The time in ms to look for something that must not come.
 constexpr VIP_ULONG kQuiet = 200;
 
+// [full: VipPostSend] An RDMA read brings what the peer has at the address.
 TEST_F(RdmaRead, BringsEverySizeIntact)
 {
 	each([&](const Reading &on) {
@@ -82,6 +83,7 @@ TEST_F(RdmaRead, BringsEverySizeIntact)
 	});
 }
 
+// [full: VipPostSend] An RDMA read of nothing is done.
 TEST_F(RdmaRead, OfNothingIsDoneWithAndWithoutASegment)
 {
 	each([&](const Reading &on) {
@@ -97,6 +99,7 @@ TEST_F(RdmaRead, OfNothingIsDoneWithAndWithoutASegment)
 	});
 }
 
+// [full: VipPostSend] The local segments of an RDMA read are filled one after the other.
 TEST_F(RdmaRead, FillsItsSegmentsOneAfterTheOther)
 {
 	each([&](const Reading &on) {
@@ -119,6 +122,7 @@ TEST_F(RdmaRead, FillsItsSegmentsOneAfterTheOther)
 	});
 }
 
+// [full: VipPostSend] An RDMA read may reach the last byte of the peer's region.
 TEST_F(RdmaRead, UpToTheLastByteOfTheRegion)
 {
 	each([&](const Reading &on) {
@@ -145,6 +149,7 @@ VIP_PEER(ownerOfMemory)
 	test.expect("done");
 }
 
+// [full: VipPostSend] An RDMA read needs no help of the program that is read from.
 TEST_F(RdmaRead, NeedsNoCallOfTheProcessThatIsReadFrom)
 {
 	each([&](const Reading &on) {
@@ -165,6 +170,7 @@ TEST_F(RdmaRead, NeedsNoCallOfTheProcessThatIsReadFrom)
 	});
 }
 
+// [full: VipPostSend VipRecvDone] The peer does not notice an RDMA read.
 TEST_F(RdmaRead, UsesUpNoReceiveOfThePeer)
 {
 	each([&](const Reading &on) {
@@ -183,6 +189,7 @@ TEST_F(RdmaRead, UsesUpNoReceiveOfThePeer)
 
 // Immediate data has no meaning in a read. The bit is ignored or the descriptor is malformed. In
 // both cases the peer gets nothing.
+// [full: VipPostSend VipRecvWait] An RDMA read carries no immediate data.
 TEST_F(RdmaRead, WithImmediateDataTellsThePeerNothing)
 {
 	each([&](const Reading &on) {
@@ -207,6 +214,7 @@ TEST_F(RdmaRead, WithImmediateDataTellsThePeerNothing)
 	});
 }
 
+// [full: VipPostSend VipSendWait] RDMA reads and sends of a queue are done in the order of posting.
 TEST_F(RdmaRead, IsDoneInTheOrderOfPostingAmongOtherSends)
 {
 	each([&](const Reading &on) {
@@ -237,6 +245,7 @@ TEST_F(RdmaRead, IsDoneInTheOrderOfPostingAmongOtherSends)
 	});
 }
 
+// [full: VipPostSend] Many RDMA reads can be outstanding, and both sides can read from each other at the same time.
 TEST_F(RdmaRead, ManyInBothDirectionsAtOnce)
 {
 	each([&](const Reading &on) {
@@ -255,6 +264,7 @@ TEST_F(RdmaRead, ManyInBothDirectionsAtOnce)
 }
 
 // The data of a send with VIP_CONTROL_QFENCE may be the result of the reads before it.
+// [full: VipPostSend] A fenced send starts when the RDMA reads before it are done.
 TEST_F(RdmaRead, FencedSendStartsWhenTheReadsBeforeItAreDone)
 {
 	each([&](const Reading &on) {
@@ -278,6 +288,7 @@ TEST_F(RdmaRead, FencedSendStartsWhenTheReadsBeforeItAreDone)
 	});
 }
 
+// [full: VipPostSend] A fenced RDMA write starts when the RDMA reads before it are done.
 TEST_F(RdmaRead, FencedWriteStartsWhenTheReadsBeforeItAreDone)
 {
 	each([&](const Reading &on) {
@@ -300,6 +311,7 @@ TEST_F(RdmaRead, FencedWriteStartsWhenTheReadsBeforeItAreDone)
 	});
 }
 
+// [full: VipPostSend] A fence without RDMA reads before it means nothing.
 TEST_F(RdmaRead, FenceWithoutAReadBeforeItDelaysNothing)
 {
 	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {

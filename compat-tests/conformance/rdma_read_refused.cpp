@@ -9,12 +9,14 @@ using namespace harness;
 namespace
 {
 
+// [full: VipPostSend] There are no RDMA reads on unreliable VIs.
 TEST_F(RdmaRead, OnAnUnreliableViIsRefused)
 {
 	atEach(nic, {VIP_SERVICE_UNRELIABLE},
 	       [&](VIP_RELIABILITY_LEVEL level) { expectNoReads(level); });
 }
 
+// [full: VipPostSend VipRegisterMem] A region can be read from if it was registered for that.
 TEST_F(RdmaRead, FromARegionWithoutRdmaReadEnabledIsRefused)
 {
 	each([&](const Reading &on) {
@@ -25,6 +27,7 @@ TEST_F(RdmaRead, FromARegionWithoutRdmaReadEnabledIsRefused)
 	});
 }
 
+// [full: VipPostSend VipCreateVi] A VI can be read through if its attributes say so.
 TEST_F(RdmaRead, OfAViWithoutEnableRdmaReadIsRefused)
 {
 	each([&](const Reading &on) {
@@ -35,6 +38,8 @@ TEST_F(RdmaRead, OfAViWithoutEnableRdmaReadIsRefused)
 	});
 }
 
+// [full: VipPostSend VipCreateVi] A VI whose own attribute does not allow RDMA reads may read memory of its peer: the
+// attribute is for the peer.
 TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 {
 	// The attribute allows the peer to read here. It does not allow this VI to read there.
@@ -47,6 +52,7 @@ TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 	});
 }
 
+// [full: VipPostSend VipRegisterMem] The right to read is not the right to write.
 TEST_F(RdmaRead, RegionForReadingOnlyCannotBeWritten)
 {
 	each([&](const Reading &on) {
@@ -60,6 +66,7 @@ TEST_F(RdmaRead, RegionForReadingOnlyCannotBeWritten)
 	});
 }
 
+// [full: VipPostSend] A refused RDMA read breaks the connection.
 TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 {
 	each([&](const Reading &on) {
@@ -77,6 +84,8 @@ TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 	});
 }
 
+// [full: VipPostSend VipRegisterMem] Memory that the program may only read can be registered, and an RDMA read into it
+// is a protection error.
 TEST_F(RdmaRead, IntoMemoryThatIsReadOnlyIsAProtectionError)
 {
 	void *memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -94,6 +103,7 @@ TEST_F(RdmaRead, IntoMemoryThatIsReadOnlyIsAProtectionError)
 	munmap(memory, 4096);
 }
 
+// [full: VipPostSend] An RDMA read is at most as long as the VI's maximum transfer size.
 TEST_F(RdmaRead, LongerThanMaxTransferSizeIsALengthError)
 {
 	each([&](const Reading &on) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// RDMA writes: the place of the data, what the target notices, and what the target refuses.
+// RDMA write: the place of the data, what the target notices, and what the target refuses.
 #include "harness.h"
 
 #include <algorithm>
@@ -44,6 +44,7 @@ void expectRefused(Vi &initiator, Vi &target, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE 
 	expectBroken(initiator, target);
 }
 
+// [functional: VipPostSend] An RDMA write puts its data where the address segment says, the last byte last.
 TEST_F(RdmaWrite, WhenTheLastByteHasArrivedAllHave)
 {
 	constexpr VIP_UINT32 most = 65472;
@@ -67,6 +68,7 @@ TEST_F(RdmaWrite, WhenTheLastByteHasArrivedAllHave)
 	}
 }
 
+// [functional: VipPostSend VipPostRecv] The target does not notice an RDMA write; later messages arrive after it.
 TEST_F(RdmaWrite, WithoutImmediateDataNoReceiveIsUsedUp)
 {
 	Pool pool(nic, 2, 64);
@@ -79,6 +81,7 @@ TEST_F(RdmaWrite, WithoutImmediateDataNoReceiveIsUsedUp)
 	EXPECT_TRUE(painted(target().data(), 64, 1)) << "a later message arrived before the write";
 }
 
+// [functional: VipPostSend VipPostRecv] The receive that it completes needs no room.
 TEST_F(RdmaWrite, WithImmediateDataAReceiveWithoutSegmentsWillDo)
 {
 	Pool pool(nic, 2, 64);
@@ -89,6 +92,7 @@ TEST_F(RdmaWrite, WithImmediateDataAReceiveWithoutSegmentsWillDo)
 	EXPECT_EQ(64U, pool.descriptor(1)->CS.Length);
 }
 
+// [functional: VipPostSend VipPostRecv] An RDMA write of nothing can carry immediate data.
 TEST_F(RdmaWrite, OfLengthZeroWithImmediateData)
 {
 	Pool pool(nic, 2, 64);
@@ -103,6 +107,7 @@ TEST_F(RdmaWrite, OfLengthZeroWithImmediateData)
 	EXPECT_EQ(0U, in->CS.Length);
 }
 
+// [functional: VipPostSend] An RDMA write of nothing is done.
 TEST_F(RdmaWrite, OfLengthZeroWithoutImmediateDataIsDoneAndChangesNothing)
 {
 	Pool pool(nic, 1, 64);
@@ -116,6 +121,7 @@ TEST_F(RdmaWrite, OfLengthZeroWithoutImmediateDataIsDoneAndChangesNothing)
 	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
 }
 
+// [functional: VipPostSend] An RDMA write may reach the last byte of the target's region.
 TEST_F(RdmaWrite, UpToTheLastByteOfTheRegion)
 {
 	Pool pool(nic, 1, 256);
@@ -125,6 +131,7 @@ TEST_F(RdmaWrite, UpToTheLastByteOfTheRegion)
 	EXPECT_TRUE(eventually([&] { return painted(end, 256, 1); }));
 }
 
+// [functional: VipPostSend VipRegisterMem] Each handle of the same memory can be written to.
 TEST_F(RdmaWrite, ThroughEachOfTwoHandlesOfTheSameMemory)
 {
 	VIP_MEM_ATTRIBUTES attributes = memory(nullptr, VIP_TRUE);
@@ -140,6 +147,7 @@ TEST_F(RdmaWrite, ThroughEachOfTwoHandlesOfTheSameMemory)
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, target().data() + 100, other));
 }
 
+// [functional: VipPostSend VipRegisterMem] A region can be written to if it was registered for that.
 TEST_F(RdmaWrite, IntoARegionWithoutRdmaWriteEnabledIsRefused)
 {
 	Pool pool(nic, 1, 64);
@@ -149,6 +157,7 @@ TEST_F(RdmaWrite, IntoARegionWithoutRdmaWriteEnabledIsRefused)
 	EXPECT_TRUE(untouched(closed.data(), 4096));
 }
 
+// [functional: VipPostSend VipCreateVi] A VI takes RDMA writes if its attributes say so.
 TEST_F(RdmaWrite, ToAViWithoutEnableRdmaWriteIsRefused)
 {
 	Pool pool(nic, 1, 64);
@@ -159,6 +168,8 @@ TEST_F(RdmaWrite, ToAViWithoutEnableRdmaWriteIsRefused)
 	EXPECT_TRUE(untouched(target().data(), 4096));
 }
 
+// [functional: VipPostSend VipCreateVi] A VI whose own attribute does not allow RDMA writes may write into memory of
+// its peer: the attribute is for the peer.
 TEST_F(RdmaWrite, FromAViWithoutEnableRdmaWriteIsFine)
 {
 	// The attribute allows the peer to write here. It does not allow this VI to write there.
@@ -170,6 +181,7 @@ TEST_F(RdmaWrite, FromAViWithoutEnableRdmaWriteIsFine)
 	EXPECT_TRUE(eventually([&] { return painted(target().data(), 64, 1); }));
 }
 
+// [functional: VipSetMemAttributes VipPostSend] A region's rights can be changed, and its handle stays the same.
 TEST_F(RdmaWrite, AllowedByVipSetMemAttributesWithTheSameHandle)
 {
 	Pool pool(nic, 1, 64);
@@ -184,6 +196,7 @@ TEST_F(RdmaWrite, AllowedByVipSetMemAttributesWithTheSameHandle)
 	EXPECT_TRUE(untouched(region.data() + 1024, 64));
 }
 
+// [functional: VipPostSend VipSendDone] Sends behind a refused RDMA write are flushed.
 TEST_F(RdmaWrite, ThatWasRefusedFlushesWhatFollowsIt)
 {
 	Pool pool(nic, 3, 64);

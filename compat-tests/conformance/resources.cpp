@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Many VIs at a time, and many connections in a row, as a server has them: everything works, and
+// Many VIs and many connections: at a time, and in a row, as a server has them: everything works, and
 // nothing remains allocated.
 #include "harness.h"
 #include "time_limit.h"
@@ -200,6 +200,9 @@ class AThousandVis : public Resources, public testing::WithParamInterface<const 
 {
 };
 
+// [full: VipCreateVi VipConnectRequest VipConnectAccept VipDisconnect VipDestroyVi] A process may have a thousand VIs
+// that are connected at the same time, with or without a common completion queue; all of them work, and all their
+// resources are released.
 TEST_P(AThousandVis, ConnectTalkAndClose)
 {
 	Pool pool(nic, 2 * kVis, 64);
@@ -363,6 +366,8 @@ class FiveHundredConnections : public Resources, public testing::WithParamInterf
 {
 };
 
+// [functional: VipConnectRequest VipConnectAccept VipDisconnect VipDestroyVi] Connections made and ended again and
+// again, between new VIs or the same ones, leave nothing behind, whichever side ends them.
 TEST_P(FiveHundredConnections, LeaveNothing)
 {
 	Pool pools[] = {Pool(nic, 2, 64), Pool(nic, 2, 64)};

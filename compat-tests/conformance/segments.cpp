@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Descriptors of up to 252 segments, which is VIA's limit, even if the device takes fewer at once.
+// Descriptors of many segments: up to 252, which is VIA's limit, even if the device takes fewer at once.
 // The tests have uneven and empty segments on both sides of all operations, and errors far behind
 // in the list.
 #include "harness.h"
@@ -148,6 +148,8 @@ class Segments : public NicTest
 	std::optional<Pool> pool_;
 };
 
+// [functional: VipPostSend VipPostRecv] Descriptors have up to 252 segments, of any lengths, on both sides; how a
+// message is cut on one side does not matter to the other.
 TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 {
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
@@ -171,6 +173,8 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] An RDMA write, with immediate data or without, may have up to 252 segments at
+// every level. So may the receive that immediate data completes, and its memory is not written to.
 TEST_F(Segments, AnyNumberIsWrittenByRdma)
 {
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
@@ -208,6 +212,8 @@ TEST_F(Segments, AnyNumberIsWrittenByRdma)
 	});
 }
 
+// [functional: VipPostRecv] When an RDMA write completes a receive, the receive's Length is that of all segments
+// together, at the Unreliable level, too.
 TEST_F(Segments, LengthOfAnUnreliableWriteWithImmediateDataIsThatOfAllOfThem)
 {
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
@@ -225,6 +231,8 @@ TEST_F(Segments, LengthOfAnUnreliableWriteWithImmediateDataIsThatOfAllOfThem)
 	});
 }
 
+// [full: VipPostSend] An RDMA read may have up to 252 segments where the NIC has RDMA reads, and is a format error
+// elsewhere.
 TEST_F(Segments, AnyNumberIsReadIntoByRdma)
 {
 	eachLevel([&](Vi &a, Vi &, VIP_RELIABILITY_LEVEL level) {
@@ -249,6 +257,7 @@ TEST_F(Segments, AnyNumberIsReadIntoByRdma)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] More segments than the NIC says are a format error.
 TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 {
 	for (VIP_UINT16 operation :
@@ -267,6 +276,7 @@ TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 	ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR));
 }
 
+// [functional: VipPostSend] All segments together are held to the maximum transfer size.
 TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 {
 	Pool descriptors(nic, 2, kTransferSize, nullptr, kMost);
@@ -285,6 +295,7 @@ TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 }
 
 // The sum of 252 times the whole region is 4 GiB and 248 bytes.
+// [functional: VipPostSend] Segments that together are longer than 32 bits can say are a length error.
 TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
 {
 	constexpr VIP_UINT32 each = 17043522;
@@ -297,6 +308,8 @@ TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
 	expectError(VIP_STATUS_LENGTH_ERROR, d);
 }
 
+// [functional: VipPostSend VipPostRecv] A message is too long for a receive if it is longer than all of its segments
+// together, and nothing is written outside of them.
 TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 {
 	for (unsigned count : {17U, 200U, kMost}) {
@@ -356,6 +369,7 @@ class Spoilt : public Segments
 	}
 };
 
+// [functional: VipPostSend] Each segment of a send is checked, even if there are many.
 TEST_F(Spoilt, TwoHundredthSegmentOfASendIsAProtectionError)
 {
 	eachWay([&](const Way &way) {
@@ -363,6 +377,8 @@ TEST_F(Spoilt, TwoHundredthSegmentOfASendIsAProtectionError)
 	});
 }
 
+// [functional: VipPostSend] Each local segment of an RDMA write is checked, even if there are many. If one is wrong
+// nothing is written.
 TEST_F(Spoilt, TwoHundredthSegmentOfAnRdmaWriteIsAProtectionErrorAndNothingIsWritten)
 {
 	eachWay([&](const Way &way) {
@@ -374,6 +390,8 @@ TEST_F(Spoilt, TwoHundredthSegmentOfAnRdmaWriteIsAProtectionErrorAndNothingIsWri
 
 // The library may find the fault when the receive is posted, or when a message comes that reaches
 // it.
+// [functional: VipPostRecv] Each segment of a receive is checked, even if there are many: when it is posted, or when a
+// message reaches the segment.
 TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
 {
 	eachWay([&](const Way &way) {
@@ -387,6 +405,7 @@ TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
 	});
 }
 
+// [functional: VipPostRecv] A receive's bounds are checked for the data that arrives, in its last segments, too.
 TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 {
 	Pair pair(nic);
@@ -405,7 +424,8 @@ TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
 	EXPECT_EQ(0, memcmp(small.data() + 4090, pool().buffer(0) + 10 * kSpoilt, 6));
 }
 
-// One queue has descriptors that a device takes at once and longer ones.
+// [functional: VipPostSend VipPostRecv] Descriptors of few segments and of many, in one queue, are done in the order of
+// posting.
 TEST_F(Segments, FewAndManyTakeTheirTurns)
 {
 	constexpr size_t kMessages = 64;
@@ -429,8 +449,8 @@ TEST_F(Segments, FewAndManyTakeTheirTurns)
 	}
 }
 
-// Both queues hold MaxDescriptorsPerQueue descriptors of MaxSegmentsPerDesc segments each. One CQ
-// names them.
+// [functional: VipPostSend VipPostRecv VipCQWait] As many descriptors can be outstanding as the NIC says, though each
+// has as many segments as it says.
 TEST_F(Segments, QueuesFullOfManyLoseNothing)
 {
 	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;

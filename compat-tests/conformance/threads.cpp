@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Several threads on one NIC, one VI, one queue.
+// Threads: several on one NIC, one VI, one queue.
 #include "harness.h"
 
 using namespace harness;
@@ -9,6 +9,8 @@ namespace
 
 using Threads = PairTest;
 
+// [functional: VipPostSend VipPostRecv VipConnectWait VipConnectRequest] Threads may use different VIs of a NIC at the
+// same time.
 TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
 {
 	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
@@ -22,6 +24,7 @@ TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
 	}
 }
 
+// [functional: VipRecvWait VipPostRecv] A thread may wait on a queue while others post to it.
 TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 {
 	constexpr unsigned count = 50;
@@ -42,6 +45,7 @@ TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 	receiver.join();
 }
 
+// [functional: VipSendWait VipRecvWait] Two threads may wait on the two queues of a VI.
 TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 {
 	Pool pool(nic, 3, 64);
@@ -60,6 +64,8 @@ TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 	EXPECT_EQ(pool.descriptor(2), received);
 }
 
+// [functional: VipRecvDone VipSendDone VipQueryVi] A call that does not block otherwise does not block because another
+// thread waits.
 TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 {
 	Pool pool(nic, 3, 64);
@@ -82,6 +88,7 @@ TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 	EXPECT_EQ(pool.descriptor(0), waited);
 }
 
+// [functional: VipPostSend] Several threads may post to one queue.
 TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 {
 	constexpr unsigned threads = 4, each = 50;
@@ -114,6 +121,7 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 		ASSERT_TRUE(takeSend(a()));
 }
 
+// [full: VipResizeCQ VipCQWait] A completion queue can be resized while threads wait on it.
 TEST_F(Threads, ResizeOfACqDoesNotEndAWaitOnIt)
 {
 	Cq cq(nic, 8);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Messages between two VIs: sizes, order, processes, and the results of Done and Wait.
+// Sending and receiving: sizes, order, processes, and the results of Done and Wait.
 #include "harness.h"
 
 #include <algorithm>
@@ -122,27 +122,37 @@ class Transfer : public PairTest
 	}
 };
 
+// [early: VipPostSend VipPostRecv VipSendDone VipRecvDone] Messages of every size arrive whole and in order; programs
+// may poll for them.
 TEST_F(Transfer, EverySizeArrivesWholeBetweenTwoProcessesThatPoll)
 {
 	between("pollingServer", Mode::Polling);
 }
+// [early: VipPostSend VipPostRecv VipSendWait VipRecvWait] Messages of every size arrive whole and in order; programs
+// may block for them.
 TEST_F(Transfer, EverySizeArrivesWholeBetweenTwoProcessesThatWait)
 {
 	between("waitingServer", Mode::Waiting);
 }
+// [early: VipRecvDone VipRecvWait] Whether one side polls or blocks makes no difference to the other.
 TEST_F(Transfer, EverySizeArrivesWholeBetweenAPollingAndAWaitingProcess)
 {
 	between("waitingServer", Mode::Polling);
 }
+// [early: VipPostSend VipPostRecv VipSendDone VipRecvDone] Two VIs of one process can be connected with each other, and
+// polled by two threads.
 TEST_F(Transfer, EverySizeArrivesWholeWithinOneProcessThatPolls)
 {
 	within(Mode::Polling);
 }
+// [early: VipPostSend VipPostRecv VipSendWait VipRecvWait] Two VIs of one process can be connected with each other, and
+// waited for by two threads.
 TEST_F(Transfer, EverySizeArrivesWholeWithinOneProcessThatWaits)
 {
 	within(Mode::Waiting);
 }
 
+// [functional: VipPostSend VipPostRecv] A message may be as long as the NIC says.
 TEST_F(Transfer, MessageOfTheNicsMaxTransferSizeArrives)
 {
 	auto size = static_cast<VIP_UINT32>(
@@ -157,6 +167,7 @@ TEST_F(Transfer, MessageOfTheNicsMaxTransferSizeArrives)
 	EXPECT_TRUE(painted(pool.buffer(0), size, 5));
 }
 
+// [early: VipSendWait VipRecvWait] The descriptors of a queue are done in the order of posting.
 TEST_F(Transfer, DescriptorsOfBothQueuesAreDoneInTheOrderOfPosting)
 {
 	constexpr unsigned count = 64;
@@ -174,6 +185,7 @@ TEST_F(Transfer, DescriptorsOfBothQueuesAreDoneInTheOrderOfPosting)
 	}
 }
 
+// [early: VipPostSend VipPostRecv] Both directions of a connection are independent.
 TEST_F(Transfer, BothDirectionsAtOnce)
 {
 	constexpr unsigned count = 64;
@@ -198,6 +210,7 @@ TEST_F(Transfer, BothDirectionsAtOnce)
 	}
 }
 
+// [early: VipRecvDone] While the head of a queue is not done there is no descriptor to take.
 TEST_F(Transfer, DoneIsNotDoneWithNoDescriptorWhileTheHeadIsPosted)
 {
 	Pool pool(nic, 2, 64);
@@ -207,6 +220,7 @@ TEST_F(Transfer, DoneIsNotDoneWithNoDescriptorWhileTheHeadIsPosted)
 	EXPECT_EQ(nullptr, d);
 }
 
+// [early: VipSendDone VipRecvDone] An empty queue is a descriptor error without a descriptor.
 TEST_F(Transfer, DoneIsADescriptorErrorWithNoDescriptorOnAnEmptyQueue)
 {
 	Pool pool(nic, 2, 64);
@@ -227,6 +241,7 @@ TEST_F(Transfer, DoneIsADescriptorErrorWithNoDescriptorOnAnEmptyQueue)
 	EXPECT_EQ(nullptr, d);
 }
 
+// [functional: VipQueryVi] VipQueryVi returns whether each of the VI's queues is empty.
 TEST_F(Transfer, QueryViTellsWhichQueuesAreEmpty)
 {
 	Pool pool(nic, 2, 64);
@@ -250,6 +265,7 @@ TEST_F(Transfer, QueryViTellsWhichQueuesAreEmpty)
 	EXPECT_EQ(std::make_pair(VIP_TRUE, VIP_TRUE), empty(b()));
 }
 
+// [early: VipRecvWait] A wait ends with a timeout, and without a descriptor, when the asked time is over.
 TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeWithAPostedReceive)
 {
 	Pool pool(nic, 1, 64);
@@ -263,6 +279,7 @@ TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeWithAPostedReceive)
 	}
 }
 
+// [functional: VipSendWait VipRecvWait] A wait on an empty queue blocks, since another thread may post.
 TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeOnAnEmptyQueue)
 {
 	VIP_DESCRIPTOR marker;
@@ -274,6 +291,7 @@ TEST_F(Transfer, WaitTimesOutAfterTheAskedTimeOnAnEmptyQueue)
 	}
 }
 
+// [functional: VipSendWait VipRecvWait] A wait with a timeout of zero does not block.
 TEST_F(Transfer, WaitWithTimeoutZeroLooksOnce)
 {
 	Pool pool(nic, 2, 64);
@@ -286,6 +304,7 @@ TEST_F(Transfer, WaitWithTimeoutZeroLooksOnce)
 	EXPECT_EQ(pool.descriptor(0), d);
 }
 
+// [functional: VipRecvWait] An infinite timeout, of 32 bits or of a whole VIP_ULONG, never ends.
 TEST_F(Transfer, WaitThatNeverTimesOutTakesBothFormsOfInfinite)
 {
 	Pool pool(nic, 2, 64);
@@ -306,6 +325,8 @@ TEST_F(Transfer, WaitThatNeverTimesOutTakesBothFormsOfInfinite)
 	}
 }
 
+// [functional: VipPostRecv VipErrorCallback] As many receives can be outstanding as the NIC says; one more is a
+// resource error and reported.
 TEST_F(Transfer, MaxDescriptorsPerQueueReceivesCanBeOutstandingAndOneMoreIsRefused)
 {
 	auto most = static_cast<unsigned>(nic.attributes().MaxDescriptorsPerQueue);
@@ -327,6 +348,8 @@ TEST_F(Transfer, MaxDescriptorsPerQueueReceivesCanBeOutstandingAndOneMoreIsRefus
 	}
 }
 
+// [functional: VipPostSend VipPostRecv] As many sends can be outstanding as the NIC says. Posted descriptors are
+// processed even if the program does not collect completed ones.
 TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
 {
 	// Sends that are done and not collected still count, so that the test certainly reaches the limit.
@@ -350,6 +373,7 @@ TEST_F(Transfer, MaxDescriptorsPerQueueSendsCanBeOutstandingAndAreAllDelivered)
 	}
 }
 
+// [functional: VipPostSend VipRecvWait] Posted descriptors are processed, no matter at which queue the program looks.
 TEST_F(Transfer, SendsGoOutWhileTheProgramOnlyWaitsForReceives)
 {
 	constexpr unsigned count = 500;

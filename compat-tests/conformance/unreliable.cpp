@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unreliable VIs after errors and losses that would break a reliable connection: the connection goes on, and
-// later messages find the posted receives in their order.
+// Unreliable VIs after errors: these would break a reliable connection. Here the connection goes on, and later
+// messages find the posted receives in their order.
 //
 // A message may be lost, so each is sent until it arrives.
 #include "harness.h"
@@ -138,6 +138,7 @@ class Unreliable : public NicTest
 	VIP_UINT32 number_ = 1000;
 };
 
+// [functional: VipPostSend] On an unreliable connection a message without a receive is lost, and nothing else happens.
 TEST_F(Unreliable, MessageWithoutAReceiveIsDropped)
 {
 	for (VIP_UINT32 bytes : {0U, 48U, 4096U, 65536U})
@@ -157,6 +158,8 @@ TEST_F(Unreliable, MessageWithoutAReceiveIsDropped)
 		});
 }
 
+// [functional: VipPostSend VipPostRecv] On an unreliable connection a message too long for its receive harms no later
+// one.
 TEST_F(Unreliable, MessageLongerThanItsReceiveHarmsNoLaterOne)
 {
 	for (auto [room, bytes] : {std::make_pair(0U, 1U), {48U, 49U}, {4096U, 65536U}}) {
@@ -176,6 +179,7 @@ TEST_F(Unreliable, MessageLongerThanItsReceiveHarmsNoLaterOne)
 	}
 }
 
+// [functional: VipPostSend] On an unreliable connection a refused RDMA write writes nothing, and harms nothing.
 TEST_F(Unreliable, RdmaWriteThatIsRefusedLeavesBothConnected)
 {
 	each([&](Vi &a, Vi &b) {
@@ -204,6 +208,7 @@ TEST_F(Unreliable, RdmaWriteThatIsRefusedLeavesBothConnected)
 	});
 }
 
+// [functional: VipPostSend VipDisconnect] On an unreliable VI, too, a send names registered memory.
 TEST_F(Unreliable, SendFromAnUnknownHandleIsAProtectionError)
 {
 	each([&](Vi &a, Vi &b) {
@@ -218,6 +223,8 @@ TEST_F(Unreliable, SendFromAnUnknownHandleIsAProtectionError)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] After messages that are too long, an unreliable connection goes on, and its
+// receives are used in their order.
 TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 {
 	constexpr VIP_UINT32 rounds = 3, eachRound = 8;
@@ -239,7 +246,8 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 	});
 }
 
-// The receiver does not look at its receive queue, which has the error.
+// [functional: VipPostSend VipPostRecv] After a message that is too long the receiver can still send, even before it
+// has looked at the failed receive.
 TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
 {
 	each([&](Vi &a, Vi &b) {
@@ -256,6 +264,8 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
 }
 
 // Many messages of a stream do not fit, and neither end waits for the other.
+// [functional: VipPostSend VipRecvWait] What arrives in a stream of messages, some of them too long, is whole and in
+// order.
 TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
 {
 	constexpr VIP_UINT32 count = 400;
@@ -308,6 +318,7 @@ TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
 }
 
 // These have made the connections of some devices stop receiving.
+// [functional: VipPostSend] An RDMA write whose immediate data finds no receive harms no later message.
 TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 {
 	each([&](Vi &a, Vi &b) {
@@ -327,6 +338,8 @@ TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 }
 
 // There are more writes than any send queue holds, each of many packets.
+// [functional: VipPostSend VipRecvWait VipSendWait] Among many long RDMA writes, messages arrive in order, and all are
+// done in the order of posting.
 TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 {
 	constexpr VIP_UINT32 count = 24, size = 65536;
@@ -366,6 +379,8 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 	});
 }
 
+// [functional: VipDisconnect VipSendWait] After a disconnect the first RDMA writes are done, perhaps, and all others
+// flushed; the VI can be connected again.
 TEST_F(Unreliable, DisconnectingInTheMiddleOfLongWritesFlushesTheRest)
 {
 	constexpr unsigned count = 8;

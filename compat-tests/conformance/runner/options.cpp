@@ -43,7 +43,7 @@ static requirements::Level level(const char *text)
 {
 	using requirements::Level;
 	if (!strcmp(text, "early"))
-		return Level::EarlyAdopter;
+		return Level::Early;
 	if (!strcmp(text, "functional"))
 		return Level::Functional;
 	if (!strcmp(text, "full"))

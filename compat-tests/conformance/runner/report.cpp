@@ -87,7 +87,7 @@ void printLevels(const std::map<std::string, Result> &ran)
 	bool all = true, any = false;
 	printHead("level, with those before");
 	for (Level level : requirements::kLevels) {
-		Counts counts = count(ran, Level::EarlyAdopter, level);
+		Counts counts = count(ran, Level::Early, level);
 		if (counts.tests)
 			counts.print(requirements::name(level));
 		any = any || counts.tests;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The sentence about each test: requirements.txt, compiled into the program.
+// The sentence about each test: what requirements.py finds in the tests, compiled into the program.
 #pragma once
 
 #include <set>
@@ -11,8 +11,8 @@ namespace requirements
 
 // VIA's three levels of conformance. Each includes the levels before it. An addition is a function of one
 // of VIA's makers that VIA does not have. It belongs to no level.
-enum class Level { EarlyAdopter, Functional, Full, Addition };
-inline constexpr Level kLevels[] = {Level::EarlyAdopter, Level::Functional, Level::Full};
+enum class Level { Early, Functional, Full, Addition };
+inline constexpr Level kLevels[] = {Level::Early, Level::Functional, Level::Full};
 const char *name(Level level); // as in "early adopter"
 
 struct Function {
