@@ -34,8 +34,8 @@ exit status: 0 if all tests passed, 1 if not, 2 if there was no library, NIC, pe
 
 [[noreturn]] static void usage(bool asked)
 {
-	fprintf(asked ? stdout : stderr, kUsage, program_invocation_short_name,
-		DEFAULT_LIBRARY, unsigned{remote::kPort});
+	fprintf(asked ? stdout : stderr, kUsage, program_invocation_short_name, DEFAULT_LIBRARY,
+		unsigned{remote::kPort});
 	exit(asked ? 0 : 2);
 }
 

@@ -39,5 +39,10 @@ Level levelOf(const std::string &test);
 std::set<std::string> functionsOf(const std::string &test);
 // Returns the test's functions that the library under test lacks, with blanks between them.
 std::string missingFor(const std::string &test);
+// GoogleTest's names of all tests of this program.
+std::vector<std::string> tests();
+// Prints the tests of the level and those before, with chapter, level, functions and sentence. A broken output is an
+// error: the result is an exit status.
+int print(Level level);
 
 } // namespace requirements
