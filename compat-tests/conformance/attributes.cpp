@@ -48,9 +48,7 @@ TEST_F(Bounds, ReliabilityLevelIsExactlyOneOfTheSupported)
 	for (VIP_RELIABILITY_LEVEL level : {1, 2, 4}) {
 		attributes.ReliabilityLevel = level;
 		bool supported = nic.attributes().ReliabilityLevelSupport & level;
-		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RELIABILITY_LEVEL,
-			  created(attributes))
-			<< level;
+		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RELIABILITY_LEVEL, created(attributes)) << level;
 	}
 }
 
@@ -70,9 +68,8 @@ TEST_F(Bounds, PtagIsNullOrATagOfTheNicHandle)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
 	Vi vi(nic);
-	for (void *wrong :
-	     {reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
-	      static_cast<void *>(&attributes), VIP_NIC_HANDLE{nic}, VIP_VI_HANDLE{vi}}) {
+	for (void *wrong : {reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
+			    static_cast<void *>(&attributes), VIP_NIC_HANDLE{nic}, VIP_VI_HANDLE{vi}}) {
 		EXPECT_EQ(VIP_INVALID_PTAG, created(ofTag(wrong)));
 		EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(nic, wrong));
 	}
@@ -128,8 +125,7 @@ TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, waitOn(nic, tooLong, 100, &connection));
 	Address local(nic.address(), tooLong), remote(nic.address(), "x");
 	VIP_VI_ATTRIBUTES attributes;
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
@@ -148,8 +144,7 @@ TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, 0, nullptr, &handle));
 	if (nic.attributes().MaxRegisterBlockBytes < ~VIP_ULONG{0}) {
 		VIP_ULONG tooLong = nic.attributes().MaxRegisterBlockBytes + 1;
-		EXPECT_EQ(VIP_INVALID_PARAMETER,
-			  VipRegisterMem(nic, &byte, tooLong, nullptr, &handle));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, tooLong, nullptr, &handle));
 	}
 }
 
@@ -157,8 +152,7 @@ TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
 TEST_F(Bounds, MemoryThatIsNotThereCannotBeRegistered)
 {
 	VIP_MEM_HANDLE handle;
-	EXPECT_EQ(VIP_ERROR_RESOURCE,
-		  VipRegisterMem(nic, reinterpret_cast<void *>(4096), 4096, nullptr, &handle));
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipRegisterMem(nic, reinterpret_cast<void *>(4096), 4096, nullptr, &handle));
 }
 
 // [functional: VipCreateCQ] A completion queue has at least one entry, and at most as many as the NIC allows.

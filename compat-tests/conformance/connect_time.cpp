@@ -16,16 +16,18 @@ constexpr double kNever = 1e9; // ms
 using ConnectTime = NicTest;
 
 // [early: VipConnectRequest] A request without a server gets VIP_NO_MATCH, after a grace time in which a server may
-// begin to wait.
+// begin to wait, also if its timeout is infinite.
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
 {
 	Vi vi(nic);
-	constexpr VIP_ULONG timeout = 6000;
-	Stopwatch watch;
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout));
-	EXPECT_GE(watch.ms(), kLateness) << "no time for a server that is about to wait";
-	EXPECT_LE(watch.ms(), timeout + kBusy);
-	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	constexpr VIP_ULONG longest = 6000;
+	for (VIP_ULONG timeout : {longest, VIP_ULONG{VIP_INFINITE}}) {
+		Stopwatch watch;
+		EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout));
+		EXPECT_GE(watch.ms(), kLateness) << "no time for a server that is about to wait";
+		EXPECT_LE(watch.ms(), longest + kBusy);
+		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	}
 }
 
 // [functional: VipConnectRequest] A request to a host without a server gets VIP_NO_MATCH and not a timeout, even if its
@@ -79,9 +81,8 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 	for (const std::string &asked : {changedEnd, changedBegin, waited + 'x', waited + '\0',
 					 waited.substr(0, waited.size() - 1), std::string()}) {
 		Vi *vi = vis.emplace_back(std::make_unique<Vi>(nic)).get();
-		requesters.push_back(std::make_unique<Thread>([vi, asked] {
-			EXPECT_EQ(VIP_NO_MATCH, requestTo(*vi, asked, kPatience)) << asked;
-		}));
+		requesters.push_back(std::make_unique<Thread>(
+			[vi, asked] { EXPECT_EQ(VIP_NO_MATCH, requestTo(*vi, asked, kPatience)) << asked; }));
 	}
 	for (auto &requester : requesters)
 		requester->join();
@@ -102,25 +103,15 @@ TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 	EXPECT_TRUE(called.get());
 }
 
-// [functional: VipConnectRequest VipConnectWait] A request finds a server that begins to wait a little later.
+// [functional: VipConnectRequest VipConnectWait] A request finds a server that begins to wait a little later, or that
+// is between two waits.
 TEST_F(ConnectTime, ServerThatBeginsToWaitAfterTheRequestStartedIsFound)
 {
-	Vi server(nic), client(nic);
 	std::string discriminator = freshDiscriminator();
-	auto called = inThread([&] { return call(client, discriminator); });
-	letTimePass(kLateness);
-	EXPECT_TRUE(serve(server, discriminator));
-	EXPECT_TRUE(called.get());
-}
-
-// [functional: VipConnectRequest VipConnectWait] A request finds a server that is between two waits.
-TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
-{
-	std::string discriminator = freshDiscriminator();
-	for (int i = 0; i < 3; i++) {
+	for (int late : {kLateness, 50, 50}) {
 		Vi server(nic), client(nic);
 		auto called = inThread([&] { return call(client, discriminator); });
-		letTimePass(50);
+		letTimePass(late);
 		EXPECT_TRUE(serve(server, discriminator));
 		EXPECT_TRUE(called.get());
 	}
@@ -149,11 +140,9 @@ TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 		EXPECT_EQ(VIP_STATE_IDLE, client.state());
 		VIP_DESCRIPTOR *d;
 		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
-		EXPECT_EQ(VIP_TIMEOUT, VipConnectAccept(connection, server))
-			<< "the requester has given up";
+		EXPECT_EQ(VIP_TIMEOUT, VipConnectAccept(connection, server)) << "the requester has given up";
 		EXPECT_EQ(VIP_STATE_IDLE, server.state());
-		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server))
-			<< "the handle is used up";
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server)) << "the handle is used up";
 		return took;
 	};
 	for (VIP_ULONG timeout : {500UL, 2000UL})
@@ -193,8 +182,7 @@ TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
 	for (VIP_ULONG timeout : {0UL, 200UL, 1000UL}) {
 		VIP_CONN_HANDLE connection;
 		EXPECT_TRUE(takesAbout(static_cast<double>(timeout), [&] {
-			EXPECT_EQ(VIP_TIMEOUT,
-				  waitOn(nic, freshDiscriminator(), timeout, &connection));
+			EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), timeout, &connection));
 		}));
 	}
 }
@@ -215,8 +203,7 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 		std::string discriminator = freshDiscriminator();
 		VIP_RETURN requested = VIP_NOT_DONE;
 		Thread requester([&] {
-			letTimePass(
-				100); // a wait that returns at once has returned
+			letTimePass(100); // a wait that returns at once has returned
 			requested = requestTo(client, discriminator, forever);
 		});
 		VIP_CONN_HANDLE connection = nullptr;
@@ -230,15 +217,6 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 		requester.join();
 		EXPECT_EQ(VIP_SUCCESS, requested);
 	}
-}
-
-// [functional: VipConnectRequest] A request with an infinite timeout and without a server gets VIP_NO_MATCH.
-TEST_F(ConnectTime, NobodyWaitsIsNoMatchAlsoWithInfinite)
-{
-	Vi vi(nic);
-	Stopwatch watch;
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), VIP_INFINITE));
-	EXPECT_GE(watch.ms(), kLateness);
 }
 
 // [functional: VipConnectRequest] A request that is repeated until a server waits leads to a connection.
@@ -289,8 +267,7 @@ VIP_PEER(waiterForEver)
 	Nic nic;
 	std::string discriminator = test.get();
 	VIP_CONN_HANDLE connection;
-	EXPECT_EQ(VIP_TIMEOUT,
-		  waitOn(nic, discriminator, 50, &connection)); // the first wait may set up things
+	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, discriminator, 50, &connection)); // the first wait may set up things
 	test.put("waiting");
 	waitOn(nic, discriminator, VIP_INFINITE, &connection);
 }

@@ -89,9 +89,8 @@ TEST_F(CompletionQueue, WaitTimesOutAfterTheAskedTime)
 	for (VIP_ULONG timeout : {0UL, 200UL, 700UL}) {
 		VIP_VI_HANDLE named;
 		VIP_BOOLEAN receive;
-		EXPECT_TRUE(takesAbout(static_cast<double>(timeout), [&] {
-			EXPECT_EQ(VIP_TIMEOUT, VipCQWait(cq, timeout, &named, &receive));
-		}));
+		EXPECT_TRUE(takesAbout(static_cast<double>(timeout),
+				       [&] { EXPECT_EQ(VIP_TIMEOUT, VipCQWait(cq, timeout, &named, &receive)); }));
 	}
 }
 
@@ -135,8 +134,7 @@ TEST_F(CompletionQueue, SendAndReceiveQueueOnTheSameCq)
 		auto [vi, receive, d] = cq.take();
 		ASSERT_TRUE(d);
 		EXPECT_EQ(receive ? VIP_VI_HANDLE{other} : VIP_VI_HANDLE{one}, vi);
-		EXPECT_EQ(receive ? pool.descriptor(received++) : pool.descriptor(count + sent++),
-			  d);
+		EXPECT_EQ(receive ? pool.descriptor(received++) : pool.descriptor(count + sent++), d);
 	}
 	EXPECT_EQ(count, sent);
 	EXPECT_EQ(count, received);

@@ -450,11 +450,10 @@ TEST_F(CqOrder, ThreadsPostOnSeveralVisAndEachQueueIsToldInItsOrder)
 				for (unsigned m = 0; m < messages; m++)
 					for (unsigned v = t * each; v < (t + 1) * each; v++) {
 						unsigned slot = v * messages + m;
-						refused += VipPostRecv(*to[v], in.message(slot, 16),
-								       in.handle()) != VIP_SUCCESS;
-						refused += VipPostSend(*from[v],
-								       out.message(slot, 16),
-								       out.handle()) != VIP_SUCCESS;
+						refused += VipPostRecv(*to[v], in.message(slot, 16), in.handle()) !=
+							   VIP_SUCCESS;
+						refused += VipPostSend(*from[v], out.message(slot, 16), out.handle()) !=
+							   VIP_SUCCESS;
 					}
 			}));
 		std::vector<unsigned> sent(vis), received(vis);

@@ -47,9 +47,8 @@ TEST_F(Giganet, UserDataOfAHandleThatIsNoViIsNullAndCannotBeSet)
 	VipSetUserData(gone, &gone);
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(gone));
 	char stack[64] = {};
-	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
-			    reinterpret_cast<void *>(-1), static_cast<void *>(stack),
-			    VIP_NIC_HANDLE{nic}, gone}) {
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
+			    static_cast<void *>(stack), VIP_NIC_HANDLE{nic}, gone}) {
 		VipSetUserData(wrong, stack);
 		EXPECT_EQ(nullptr, VipGetUserData(wrong));
 	}
@@ -65,8 +64,7 @@ TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
 	Cq cq(nic);
 	VIP_EVENT_HANDLE event = nullptr;
 	VIP_BOOLEAN deferred = VIP_FALSE;
-	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
-			    VIP_NIC_HANDLE{nic}}) {
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1), VIP_NIC_HANDLE{nic}}) {
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipAddTagCQ(wrong, &event, 1, 1));
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipRemoveTagCQ(wrong, event, 1));
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(wrong, VIP_FALSE, &deferred));
@@ -87,8 +85,7 @@ TEST_F(Giganet, TagsOfCqsAndDeferredSendsMayBeMissing)
 	VIP_BOOLEAN deferred = VIP_FALSE;
 	VIP_RETURN added = VipAddTagCQ(cq, &event, 1, 1);
 	EXPECT_EQ(added, VipRemoveTagCQ(cq, event, 1));
-	EXPECT_TRUE(added == VIP_SUCCESS || added == VIP_ERROR_NOT_SUPPORTED)
-		<< testing::PrintToString(added);
+	EXPECT_TRUE(added == VIP_SUCCESS || added == VIP_ERROR_NOT_SUPPORTED) << testing::PrintToString(added);
 	VIP_RETURN posted = VipPostDeferredSends(vi, VIP_FALSE, &deferred);
 	EXPECT_TRUE(posted == VIP_SUCCESS || posted == VIP_ERROR_NOT_SUPPORTED) << testing::PrintToString(posted);
 }

@@ -29,8 +29,7 @@ class Names : public NicTest
 		found.get()->HostAddressLen = lengthOnEntry;
 		found.get()->DiscriminatorLen = 0x5A5A;
 		VIP_RETURN result = VipNSGetHostByName(nic, name.data(), found.get(), 0);
-		EXPECT_EQ(0x5A5A, found.get()->DiscriminatorLen)
-			<< "not the name service's to write";
+		EXPECT_EQ(0x5A5A, found.get()->DiscriminatorLen) << "not the name service's to write";
 		if (result == VIP_SUCCESS) {
 			EXPECT_EQ(nic.attributes().NicAddressLen, found.get()->HostAddressLen);
 			found.get()->HostAddressLen = nic.attributes().NicAddressLen;
@@ -119,11 +118,8 @@ TEST_F(Names, OnlyTheHostAddressIsWritten)
 {
 	std::vector<VIP_UCHAR> bytes(256, 0x5A);
 	char name[] = "localhost";
-	ASSERT_EQ(VIP_SUCCESS,
-		  VipNSGetHostByName(nic, name, reinterpret_cast<VIP_NET_ADDRESS *>(bytes.data()),
-				     0));
-	for (size_t i = offsetof(VIP_NET_ADDRESS, HostAddress) + nic.attributes().NicAddressLen;
-	     i < bytes.size(); i++)
+	ASSERT_EQ(VIP_SUCCESS, VipNSGetHostByName(nic, name, reinterpret_cast<VIP_NET_ADDRESS *>(bytes.data()), 0));
+	for (size_t i = offsetof(VIP_NET_ADDRESS, HostAddress) + nic.attributes().NicAddressLen; i < bytes.size(); i++)
 		ASSERT_EQ(0x5A, bytes[i]) << "byte " << i;
 }
 

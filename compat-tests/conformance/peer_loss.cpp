@@ -22,12 +22,12 @@ VIP_PEER(leavingServer)
 	std::string how = test.get();
 	if (how == "disconnect") {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
-		test.put("disconnected");
-		test.expect("exit");
 	}
 	if (how == "close") {
 		EXPECT_EQ(VIP_SUCCESS, nic->close());
 	}
+	if (how != "exit")
+		test.expect("exit");
 }
 
 class PeerLoss : public NicTest
@@ -36,6 +36,10 @@ class PeerLoss : public NicTest
 	void SetUp() override
 	{
 		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
+		begin();
+	}
+	void begin()
+	{
 		pool = std::make_unique<Pool>(nic, kReceives + 1, 64);
 		vi = std::make_unique<Vi>(nic);
 		peer = std::make_unique<Peer>("leavingServer");
@@ -65,41 +69,25 @@ class PeerLoss : public NicTest
 	std::unique_ptr<Peer> peer;
 };
 
-// [functional: VipErrorCallback VipQueryVi] When the peer's process disconnects, the VI goes to the error state, its
-// descriptors are flushed, and the program's error handler is called.
-TEST_F(PeerLoss, PeerThatDisconnects)
+// [functional: VipErrorCallback VipQueryVi] When the peer's process disconnects, closes its NIC, exits without
+// releasing anything, or is killed, the VI soon goes to the error state, its descriptors are flushed, and the program's
+// error handler is called.
+TEST_F(PeerLoss, OfAPeerThatDisconnectsOrClosesItsNicOrExitsOrIsKilled)
 {
-	peer->channel.put("disconnect");
-	peer->channel.expect("disconnected");
-	expectLost();
-	peer->channel.put("exit");
-	peer->finish();
-}
-
-// [functional: VipErrorCallback VipQueryVi] When the peer's process closes its NIC, the VI goes to the error state, its
-// descriptors are flushed, and the program's error handler is called.
-TEST_F(PeerLoss, PeerThatClosesItsNic)
-{
-	peer->channel.put("close");
-	peer->finish();
-	expectLost();
-}
-
-// [functional: VipErrorCallback VipQueryVi] When the peer's process exits without releasing anything, the VI goes to
-// the error state, its descriptors are flushed, and the program's error handler is called.
-TEST_F(PeerLoss, PeerThatExitsWithoutReleasingAnything)
-{
-	peer->channel.put("exit");
-	peer->finish();
-	expectLost();
-}
-
-// [functional: VipErrorCallback VipQueryVi] When the peer's process is killed, the VI soon goes to the error state, its
-// descriptors are flushed, and the program's error handler is called.
-TEST_F(PeerLoss, PeerKilledIsALostConnectionSoon)
-{
-	peer->kill();
-	expectLost();
+	for (const std::string how : {"disconnect", "close", "exit", "kill"}) {
+		SCOPED_TRACE(how);
+		if (how == "kill")
+			peer->kill();
+		else
+			peer->channel.put(how);
+		ASSERT_NO_FATAL_FAILURE(expectLost());
+		if (how == "kill")
+			break;
+		if (how != "exit")
+			peer->channel.put("exit");
+		peer->finish();
+		ASSERT_NO_FATAL_FAILURE(begin());
+	}
 }
 
 // [functional: VipRecvWait] A blocked wait gets its descriptor, flushed, when the peer is killed.

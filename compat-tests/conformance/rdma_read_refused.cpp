@@ -12,11 +12,12 @@ namespace
 // [full: VipPostSend] There are no RDMA reads on unreliable VIs.
 TEST_F(RdmaRead, OnAnUnreliableViIsRefused)
 {
-	atEach(nic, {VIP_SERVICE_UNRELIABLE},
-	       [&](VIP_RELIABILITY_LEVEL level) { expectNoReads(level); });
+	atEach(nic, {VIP_SERVICE_UNRELIABLE}, [&](VIP_RELIABILITY_LEVEL level) { expectNoReads(level); });
 }
 
-// [full: VipPostSend VipRegisterMem] A region can be read from if it was registered for that.
+// [full: VipPostSend VipRegisterMem VipErrorCallback] A region can be read from if it was registered for that.
+// Otherwise the read is reported once at the target, as a lost connection where the network cannot know the cause, and
+// at the reader as a lost connection.
 TEST_F(RdmaRead, FromARegionWithoutRdmaReadEnabledIsRefused)
 {
 	each([&](const Reading &on) {
@@ -75,8 +76,7 @@ TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 		ASSERT_TRUE(pool.postReceive(on.b, 2, 64));
 		expectRefused(on.a, on.b, pool, pool.read(0, 64, on.source.data(), 0));
 		ASSERT_TRUE(pool.postSend(on.a, 3, 64));
-		VIP_DESCRIPTOR *const flushed[] = {takeReceive(on.a), takeReceive(on.b),
-						   takeSend(on.a)};
+		VIP_DESCRIPTOR *const flushed[] = {takeReceive(on.a), takeReceive(on.b), takeSend(on.a)};
 		for (unsigned i = 0; i < 3; i++) {
 			ASSERT_EQ(pool.descriptor(i + 1), flushed[i]);
 			EXPECT_EQ(VIP_UINT32{VIP_STATUS_DESC_FLUSHED_ERROR}, errorOf(flushed[i]));
@@ -112,8 +112,7 @@ TEST_F(RdmaRead, LongerThanMaxTransferSizeIsALengthError)
 		attributes.MaxTransferSize = 1024;
 		Pair pair(nic, attributes);
 		VIP_UCHAR *source = on.source.data();
-		ASSERT_NO_FATAL_FAILURE(
-			expectDone(pair.a, pool, pool.read(0, 1024, source, on.source.handle())));
+		ASSERT_NO_FATAL_FAILURE(expectDone(pair.a, pool, pool.read(0, 1024, source, on.source.handle())));
 		VIP_DESCRIPTOR *d = pool.read(0, 1025, source, on.source.handle());
 		ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ | VIP_STATUS_LENGTH_ERROR));
 		EXPECT_EQ(0, pool.buffer(0)[1024]);

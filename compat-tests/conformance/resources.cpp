@@ -72,8 +72,7 @@ struct Census {
 			}
 		}
 		EXPECT_TRUE(answer && !pclose(answer)) << "rdma, of iproute2, cannot be run";
-		EXPECT_TRUE(objects.count("qp") && objects.count("cm_id"))
-			<< "rdma tells nothing of " << device;
+		EXPECT_TRUE(objects.count("qp") && objects.count("cm_id")) << "rdma tells nothing of " << device;
 	}
 };
 
@@ -177,8 +176,7 @@ VIP_PEER(serveAThousand)
 	for (size_t i = 0; i < kVis; i++) {
 		beginTimeLimit();
 		ASSERT_TRUE(takeReceive(meeting.vi(i))) << i;
-		EXPECT_TRUE(painted(meeting.pool.buffer(2 * i), 64,
-				    kAsked + static_cast<unsigned>(i)));
+		EXPECT_TRUE(painted(meeting.pool.buffer(2 * i), 64, kAsked + static_cast<unsigned>(i)));
 		meeting.postSend(i, kAnswered);
 		ASSERT_TRUE(takeSend(meeting.vi(i))) << i;
 	}
@@ -221,8 +219,7 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 		EXPECT_EQ("ready", peer.channel.get(kOneTurn));
 		for (size_t i = 0; i < kVis; i++) {
 			beginTimeLimit();
-			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience,
-							 peer.channel.host()))
+			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience, peer.channel.host()))
 				<< i;
 			meeting.postReceive(i);
 		}
@@ -252,13 +249,12 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 	expectNoMore(before, Census(nic), 128 * kVis);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, AThousandVis,
-			 testing::Values("on one CQ", "queues of their own"),
+INSTANTIATE_TEST_SUITE_P(With, AThousandVis, testing::Values("on one CQ", "queues of their own"),
 			 [](auto &one) { return std::string(one.index ? "OwnQueues" : "OneCq"); });
 
 struct Course {
 	const char *name;
-	bool newVis;	   // a new VI for each connection; otherwise the same two VIs
+	bool newVis; // a new VI for each connection; otherwise the same two VIs
 	// The requester disconnects, and the server notices; otherwise the other way round.
 	bool requesterEnds;
 	// It ends when that side has its message; otherwise when both sides have theirs.
@@ -315,8 +311,7 @@ class Counter
 	void await(size_t count)
 	{
 		std::unique_lock<std::mutex> lock(mutex_);
-		changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
-				  [&] { return count_ >= count; });
+		changed_.wait_for(lock, std::chrono::milliseconds(kPatience), [&] { return count_ >= count; });
 	}
 
       private:

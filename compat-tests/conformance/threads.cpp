@@ -16,9 +16,14 @@ TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
 	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
 		Vi vis[4] = {Vi(nic), Vi(nic), Vi(nic), Vi(nic)};
 		std::string names[2] = {freshDiscriminator(), freshDiscriminator()};
+		std::vector<VIP_UINT32> sizes(100, 256);
 		std::vector<std::thread> threads;
 		for (unsigned i = 0; i < 4; i++)
-			threads.emplace_back([&, i] { pingPong(vis[i], names[i / 2], i % 2, 100, mode); });
+			threads.emplace_back([&, i] {
+				const std::string &name = names[i / 2];
+				auto connect = [&] { return i % 2 ? call(vis[i], name) : serve(vis[i], name); };
+				pingPong(vis[i], i % 2, mode, sizes, connect);
+			});
 		for (auto &thread : threads)
 			thread.join();
 	}
@@ -111,8 +116,7 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 		unsigned value = d->CS.ImmediateData, thread = value / each;
 		EXPECT_LT(thread, threads);
 		if (thread < threads) {
-			EXPECT_EQ(thread * each + next[thread]++, value)
-				<< "out of the order of posting";
+			EXPECT_EQ(thread * each + next[thread]++, value) << "out of the order of posting";
 		}
 	}
 	for (auto &poster : posters)

@@ -16,7 +16,6 @@ namespace
 constexpr unsigned kTries = 10;
 constexpr VIP_ULONG kSecond = 1000; // the wait for a message that may be lost
 constexpr VIP_UINT32 kRoom = 64;    // the size of most receives
-constexpr int kQuiet = 200;         // ms to wait for something that must not come
 
 class Unreliable : public NicTest
 {
@@ -54,8 +53,8 @@ class Unreliable : public NicTest
 	}
 
 	// Sends until the next receive of `to` is done.
-	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make,
-		     VIP_MEM_HANDLE handle, VIP_DESCRIPTOR **received)
+	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make, VIP_MEM_HANDLE handle,
+		     VIP_DESCRIPTOR **received)
 	{
 		for (unsigned i = 0; i < kTries; i++) {
 			ASSERT_TRUE(isSent(from, make(), handle));
@@ -68,10 +67,7 @@ class Unreliable : public NicTest
 	void sendNumber(Vi &from, Vi &to, VIP_UINT32 number, VIP_DESCRIPTOR **received)
 	{
 		Pool pool(nic, 1, kRoom);
-		auto make = [&] {
-			VIP_DESCRIPTOR *d = setImmediate(pool.message(0, kRoom), number);
-			return d;
-		};
+		auto make = [&] { return setImmediate(pool.message(0, kRoom), number); };
 		deliver(from, to, make, pool.handle(), received);
 	}
 	// Sends a number until it arrives in the receive `in`.
@@ -235,8 +231,7 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 		for (VIP_UINT32 i = 0; i < rounds * eachRound; i++) {
 			SCOPED_TRACE(testing::Message() << "receive " << i);
 			if (i % eachRound) {
-				ASSERT_NO_FATAL_FAILURE(
-					deliverNumber(a, b, i, pool.descriptor(i)));
+				ASSERT_NO_FATAL_FAILURE(deliverNumber(a, b, i, pool.descriptor(i)));
 				continue;
 			}
 			ASSERT_NO_FATAL_FAILURE(sendTooMuch(a));
@@ -347,8 +342,7 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 		Region target(nic, count * size, memory(nullptr, VIP_TRUE));
 		Pool writes(nic, count, size), sends(nic, count, 0), receives(nic, count, 0);
 		for (VIP_UINT32 i = 0; i < count; i++) {
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(b, receives.empty(i), receives.handle()));
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, receives.empty(i), receives.handle()));
 			paint(writes.buffer(i), size, i);
 		}
 		for (VIP_UINT32 i = 0; i < count; i++) {
@@ -394,8 +388,7 @@ TEST_F(Unreliable, DisconnectingInTheMiddleOfLongWritesFlushesTheRest)
 		for (unsigned i = 0; i < count; i++) {
 			VIP_DESCRIPTOR *d = takeSend(a);
 			ASSERT_EQ(pool.descriptor(i), d);
-			EXPECT_TRUE(errorOf(d) == VIP_STATUS_DESC_FLUSHED_ERROR ||
-				    (errorOf(d) == 0 && !flushed))
+			EXPECT_TRUE(errorOf(d) == VIP_STATUS_DESC_FLUSHED_ERROR || (errorOf(d) == 0 && !flushed))
 				<< statusOf(d);
 			flushed |= errorOf(d) != 0;
 		}

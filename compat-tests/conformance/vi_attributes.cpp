@@ -85,35 +85,6 @@ TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 	EXPECT_TRUE(eventually([&] { return painted(pool.buffer(0), 64, 3); }));
 }
 
-// [functional: VipSetViAttributes VipPostRecv] Receives stay posted while attributes change, and take the first
-// messages in their order.
-TEST_F(ViAttributes, ReceivesPostedBeforeAChangeStayInTheirOrder)
-{
-	constexpr unsigned count = 40;
-	Pool pool(nic, 2 * count, 64);
-	Vi vi(nic), peer(nic, reliable(4096));
-	VIP_VI_ATTRIBUTES other = writable();
-	for (unsigned i = 0; i < count; i++) {
-		ASSERT_TRUE(pool.postReceive(vi, i, 64));
-		other.EnableRdmaWrite = !other.EnableRdmaWrite;
-		if (i % 10 == 5) {
-			ASSERT_EQ(VIP_SUCCESS, set(vi, other));
-		}
-	}
-	ASSERT_EQ(VIP_SUCCESS, set(vi, reliable(4096)));
-	ASSERT_TRUE(harness::connect(vi, peer));
-	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *out = setImmediate(pool.message(count + i, 64), i);
-		paint(pool.buffer(count + i), 64, i);
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(peer, out, pool.handle()));
-	}
-	for (unsigned i = 0; i < count; i++) {
-		ASSERT_TRUE(isReceived(vi, pool.descriptor(i), VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE));
-		EXPECT_EQ(i, pool.descriptor(i)->CS.ImmediateData);
-		EXPECT_TRUE(painted(pool.buffer(i), 64, i));
-	}
-}
-
 // [functional: VipSetViAttributes VipConnectWait] VipConnectWait returns the attributes that the requester's VI has
 // now.
 TEST_F(ViAttributes, ArePartOfTheNextRequest)
@@ -146,8 +117,7 @@ TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)
 		ASSERT_TRUE(harness::connect(made, changed));
 		ASSERT_TRUE(pool.send(changed, 1, 64));
 		bool lives = level == VIP_SERVICE_UNRELIABLE;
-		EXPECT_EQ(lives ? 0U : VIP_STATUS_REMOTE_DESC_ERROR,
-				 errorOf(pool.descriptor(1)));
+		EXPECT_EQ(lives ? 0U : VIP_STATUS_REMOTE_DESC_ERROR, errorOf(pool.descriptor(1)));
 		EXPECT_TRUE(changed.becomes(lives ? VIP_STATE_CONNECTED : VIP_STATE_ERROR));
 	});
 }
@@ -278,8 +248,9 @@ TEST_F(ViAttributes, ThreadThatWaitsOnTheViGoesOnWaiting)
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
 }
 
-// [functional: VipSetViAttributes VipPostRecv VipQueryVi] Other threads may post and query while attributes change. No
-// descriptor is lost, and a query returns the old attributes or the new ones but no mixture.
+// [functional: VipSetViAttributes VipPostRecv VipQueryVi] Other threads may post and query while attributes change.
+// Receives stay posted, and take the first messages in their order. A query returns the old attributes or the new ones
+// but no mixture.
 TEST_F(ViAttributes, ChangeWhileOtherThreadsPostAndQuery)
 {
 	constexpr unsigned count = 600, changes = 30;
@@ -290,8 +261,7 @@ TEST_F(ViAttributes, ChangeWhileOtherThreadsPostAndQuery)
 	Thread watcher([&] {
 		while (!stop && !HasFailure()) {
 			VIP_VI_ATTRIBUTES got = vi.attributes();
-			EXPECT_EQ(got.EnableRdmaWrite ? 4000U : kTransferSize, got.MaxTransferSize)
-				<< "a mixture";
+			EXPECT_EQ(got.EnableRdmaWrite ? 4000U : kTransferSize, got.MaxTransferSize) << "a mixture";
 		}
 	});
 	for (unsigned i = 0; i < changes; i++) {

@@ -138,9 +138,7 @@ TEST_F(Waits, ATimeoutIsKeptBesideThreadsThatWaitForEver)
 	for (auto &d : got)
 		blocked.add([this, &d] { return VipRecvWait(b(), VIP_INFINITE, &d); });
 	blocked.expectBlocked();
-	EXPECT_TRUE(takesAbout(500, [&] {
-		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 500, &none));
-	}));
+	EXPECT_TRUE(takesAbout(500, [&] { EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 500, &none)); }));
 	for (int i = 0; i < 3; i++)
 		ASSERT_TRUE(pool.send(a(), 3, 64));
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
@@ -169,8 +167,7 @@ TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
 	Pool pool(nic, 1, 64);
 	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	static std::atomic<int> caught;
-	struct sigaction action {
-	}, before;
+	struct sigaction action{}, before;
 	action.sa_handler = [](int) { caught++; }; // without SA_RESTART
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &before));
 	EXPECT_TRUE(tellsAbout(500, [&] {
@@ -240,8 +237,7 @@ TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 		onCq.add([&] { return VipCQWait(cq, 1000, &named, &receive); });
 		blocked.expectBlocked();
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
-		blocked.expectAll(
-			[](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
+		blocked.expectAll([](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
 		// The CQ still exists.
 		onCq.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
 	}
