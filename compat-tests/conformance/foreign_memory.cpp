@@ -124,7 +124,8 @@ TEST_P(ForeignMemory, IsNotSent)
 }
 
 // The library may find the error when the receive is posted, or when a message comes for it. A message may also be
-// longer than the room that is left in the region.
+// longer than the room that is left in the region. A library that scatters messages itself may have the whole message
+// by then, so that its sender does not learn of it.
 // [functional: VipPostRecv VipDeregisterMem VipCreatePtag] Each segment of a receive, even of many, names registered
 // memory of its VI's tag. Nothing is ever written elsewhere, as behind a region's end.
 TEST_P(ForeignMemory, IsNotReceivedInto)
@@ -134,10 +135,10 @@ TEST_P(ForeignMemory, IsNotReceivedInto)
 		VIP_DESCRIPTOR *in = spoilt(pool, pool.empty(0), more);
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
 		ASSERT_TRUE(pool.send(pair.a, 1, 8 * more + 64));
-		EXPECT_NE(0U, errorOf(pool.descriptor(1)));
+		EXPECT_TRUE(more || errorOf(pool.descriptor(1))) << "the sender";
 		ASSERT_EQ(in, takeReceive(pair.b));
 		EXPECT_TRUE(errorOf(in) == VIP_STATUS_PROTECTION_ERROR ||
-			    (GetParam().isOutside && !more && errorOf(in) == VIP_STATUS_LENGTH_ERROR))
+			    (GetParam().isOutside && more < 250 && errorOf(in) == VIP_STATUS_LENGTH_ERROR))
 			<< statusOf(in);
 		expectBroken(pair.b, pair.a);
 	});

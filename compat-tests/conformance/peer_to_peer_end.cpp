@@ -2,6 +2,7 @@
 // Requests between equals that come to an end: by a timeout, by attributes that do not
 // fit, by calls, by the loss of the other end; and the results that the ends get.
 #include "peer_to_peer.h"
+#include "time_limit.h"
 
 #include <memory>
 
@@ -310,6 +311,7 @@ TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		for (int i = 0; i < 4; i++) {
+			beginTimeLimit();
 			Equal peer(other, own);
 			peer.ask(VIP_INFINITE);
 			Equal successor(other, own);
