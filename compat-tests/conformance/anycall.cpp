@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Several threads make any call on any object, also on an object that another thread has just
+// Any call at any time: several threads make it on any object, also on an object that another thread has just
 // destroyed. Each call returns with a valid code of its own and has no other effect.
 #include "notify.h"
 
@@ -58,10 +58,10 @@ class Arena
 	{
 		VIP_VI_ATTRIBUTES attributes = reliable();
 		VIP_VI_HANDLE vi = nullptr;
-		expectOneOf("VipCreateVi",
-			    VipCreateVi(nic_, &attributes, random() % 2 ? cq : nullptr,
-					random() % 2 ? cq : nullptr, &vi),
-			    {});
+		expectOneOf(
+			"VipCreateVi",
+			VipCreateVi(nic_, &attributes, random() % 2 ? cq : nullptr, random() % 2 ? cq : nullptr, &vi),
+			{});
 		forget(vis_[random() % kSlots].exchange(vi));
 	}
 	void forget(VIP_VI_HANDLE vi)
@@ -90,19 +90,16 @@ class Arena
 		VIP_CONN_HANDLE connection;
 		if (random() % 2) {
 			expectOneOf("VipConnectRequest",
-				    VipConnectRequest(vi, local.get(), remote.get(), 20,
-						      &attributes),
+				    VipConnectRequest(vi, local.get(), remote.get(), 20, &attributes),
 				    {VIP_TIMEOUT, VIP_NO_MATCH, VIP_REJECT, VIP_INVALID_STATE});
 			return;
 		}
 		Address own(host_, meeting_);
-		VIP_RETURN result = VipConnectWait(nic_, own.get(), 20, room.get(), &attributes,
-						   &connection);
+		VIP_RETURN result = VipConnectWait(nic_, own.get(), 20, room.get(), &attributes, &connection);
 		expectOneOf("VipConnectWait", result, {VIP_TIMEOUT});
 		if (result != VIP_SUCCESS)
 			return;
-		expectOneOf("VipConnectAccept", VipConnectAccept(connection, vi),
-			    {VIP_TIMEOUT, VIP_INVALID_STATE});
+		expectOneOf("VipConnectAccept", VipConnectAccept(connection, vi), {VIP_TIMEOUT, VIP_INVALID_STATE});
 		VipConnectReject(connection); // fails if the handle is used up
 	}
 	void transfer(std::mt19937 &random, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *own)
@@ -112,50 +109,29 @@ class Arena
 		VIP_VI_ATTRIBUTES attributes;
 		VIP_BOOLEAN sendEmpty, receiveEmpty;
 		const auto ends = {VIP_DESCRIPTOR_ERROR, VIP_NOT_DONE, VIP_TIMEOUT};
-		switch (random() % 8) {
-		case 0:
-			expectOneOf("VipPostSend", VipPostSend(vi, own, pool_.handle()), {});
-			break;
-		case 1:
-			expectOneOf("VipPostRecv", VipPostRecv(vi, own, pool_.handle()), {});
-			break;
-		case 2:
-			expectOneOf("VipSendDone", VipSendDone(vi, &d), ends);
-			break;
-		case 3:
-			expectOneOf("VipRecvDone", VipRecvDone(vi, &d), ends);
-			break;
-		case 4:
-			expectOneOf("VipSendWait", VipSendWait(vi, 5, &d), ends);
-			break;
-		case 5:
-			expectOneOf("VipRecvWait", VipRecvWait(vi, 5, &d), ends);
-			break;
-		case 6:
-			expectOneOf("VipQueryVi", VipQueryVi(vi, &state, &attributes, &sendEmpty,
-							     &receiveEmpty),
-				    {});
-			break;
-		default:
-			expectOneOf("VipDisconnect", VipDisconnect(vi), {});
-			break;
-		}
+		const std::function<void()> calls[] = {
+			[&] { expectOneOf("VipPostSend", VipPostSend(vi, own, pool_.handle()), {}); },
+			[&] { expectOneOf("VipPostRecv", VipPostRecv(vi, own, pool_.handle()), {}); },
+			[&] { expectOneOf("VipSendDone", VipSendDone(vi, &d), ends); },
+			[&] { expectOneOf("VipRecvDone", VipRecvDone(vi, &d), ends); },
+			[&] { expectOneOf("VipSendWait", VipSendWait(vi, 5, &d), ends); },
+			[&] { expectOneOf("VipRecvWait", VipRecvWait(vi, 5, &d), ends); },
+			[&] {
+				VIP_RETURN result = VipQueryVi(vi, &state, &attributes, &sendEmpty, &receiveEmpty);
+				expectOneOf("VipQueryVi", result, {});
+			},
+			[&] { expectOneOf("VipDisconnect", VipDisconnect(vi), {}); },
+		};
+		calls[random() % std::size(calls)]();
 	}
 	void notify(std::mt19937 &random, VIP_VI_HANDLE vi, VIP_CQ_HANDLE cq)
 	{
-		switch (random() % 3) {
-		case 0:
-			expectOneOf("VipSendNotify", VipSendNotify(vi, this, handler),
-				    {VIP_ERROR_RESOURCE});
-			break;
-		case 1:
-			expectOneOf("VipRecvNotify", VipRecvNotify(vi, this, handler),
-				    {VIP_ERROR_RESOURCE});
-			break;
-		default:
-			expectOneOf("VipCQNotify", VipCQNotify(cq, this, cqHandler), {});
-			break;
-		}
+		const std::function<void()> calls[] = {
+			[&] { expectOneOf("VipSendNotify", VipSendNotify(vi, this, handler), {VIP_ERROR_RESOURCE}); },
+			[&] { expectOneOf("VipRecvNotify", VipRecvNotify(vi, this, handler), {VIP_ERROR_RESOURCE}); },
+			[&] { expectOneOf("VipCQNotify", VipCQNotify(cq, this, cqHandler), {}); },
+		};
+		calls[random() % std::size(calls)]();
 	}
 	static void handler(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_DESCRIPTOR *)
 	{
@@ -165,8 +141,7 @@ class Arena
 			VipDestroyVi(vi);
 		}
 	}
-	static void cqHandler(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi,
-			      VIP_BOOLEAN receive)
+	static void cqHandler(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE vi, VIP_BOOLEAN receive)
 	{
 		VIP_DESCRIPTOR *d;
 		static_cast<Arena *>(context)->called++;
@@ -177,36 +152,22 @@ class Arena
 		VIP_VI_HANDLE vi = vis_[random() % kSlots], named;
 		VIP_CQ_HANDLE cq = cqs_[random() % kSlots];
 		VIP_BOOLEAN receive;
-		switch (random() % 16) {
-		case 0:
-			makeVi(random, cq);
-			break;
-		case 1:
-			makeCq(random);
-			break;
-		case 2:
-			forget(vis_[random() % kSlots].exchange(nullptr));
-			break;
-		case 3:
-			connect(random, vi);
-			break;
-		case 4:
-			expectOneOf("VipCQWait", VipCQWait(cq, 5, &named, &receive), {VIP_TIMEOUT});
-			break;
-		case 5:
-			expectOneOf("VipCQDone", VipCQDone(cq, &named, &receive), {VIP_NOT_DONE});
-			break;
-		case 6:
-			expectOneOf("VipResizeCQ", VipResizeCQ(cq, 1 + random() % 5000), {});
-			break;
-		case 7:
-		case 8:
-			notify(random, vi, cq);
-			break;
-		default:
+		const std::function<void()> calls[] = {
+			[&] { makeVi(random, cq); },
+			[&] { makeCq(random); },
+			[&] { forget(vis_[random() % kSlots].exchange(nullptr)); },
+			[&] { connect(random, vi); },
+			[&] { expectOneOf("VipCQWait", VipCQWait(cq, 5, &named, &receive), {VIP_TIMEOUT}); },
+			[&] { expectOneOf("VipCQDone", VipCQDone(cq, &named, &receive), {VIP_NOT_DONE}); },
+			[&] { expectOneOf("VipResizeCQ", VipResizeCQ(cq, 1 + random() % 5000), {}); },
+			[&] { notify(random, vi, cq); },
+			[&] { notify(random, vi, cq); },
+		};
+		size_t which = random() % 16;
+		if (which < std::size(calls))
+			calls[which]();
+		else
 			transfer(random, vi, own);
-			break;
-		}
 	}
 	Nic &nic_;
 	Pool pool_;
@@ -217,6 +178,11 @@ class Arena
 
 using AnyCall = NicTest;
 
+// [full: VipCreateVi VipDestroyVi VipCreateCQ VipDestroyCQ VipResizeCQ VipConnectRequest VipConnectWait
+// VipConnectAccept VipConnectReject VipDisconnect VipQueryVi VipPostSend VipPostRecv VipSendDone VipRecvDone
+// VipSendWait VipRecvWait VipCQDone VipCQWait VipSendNotify VipRecvNotify VipCQNotify] Threads may make any calls on
+// the same VIs and completion queues, while other threads destroy some of these. Each call returns a code of its
+// function, and the NIC works as before.
 TEST_F(AnyCall, OfAnyThreadOnAnyObjectReturnsWithACodeOfItsOwn)
 {
 	Arena arena(nic);
@@ -230,6 +196,10 @@ TEST_F(AnyCall, OfAnyThreadOnAnyObjectReturnsWithACodeOfItsOwn)
 	Pair pair(nic); // the NIC works as before
 }
 
+// [full: VipCloseNic VipCreateVi VipDestroyVi VipCreateCQ VipDestroyCQ VipResizeCQ VipConnectRequest VipConnectWait
+// VipConnectAccept VipConnectReject VipDisconnect VipQueryVi VipPostSend VipPostRecv VipSendDone VipRecvDone
+// VipSendWait VipRecvWait VipCQDone VipCQWait VipSendNotify VipRecvNotify VipCQNotify] A NIC may be closed while other
+// threads make any calls on it: all return, and no handler runs afterwards.
 TEST_F(AnyCall, ReturnsWhileTheNicIsClosedUnderIt)
 {
 	for (int round = 0; round < 5; round++) {

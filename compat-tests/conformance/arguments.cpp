@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Invalid handles and NULL pointers: the result is VIP_INVALID_PARAMETER, and never a crash.
+// Arguments: for invalid handles and NULL pointers the result is VIP_INVALID_PARAMETER, and never a crash.
 #include "every_call.h"
 
 using namespace harness;
@@ -27,14 +27,14 @@ class Handle : public Functions, public testing::WithParamInterface<CallArgument
 	}
 };
 
+// [functional: *] A value that never was a handle is an invalid parameter to every function, and never a crash.
 TEST_P(Handle, ThatIsNoneIsInvalid)
 {
 	expectInvalid(nullptr, "NULL");
 	expectInvalid(reinterpret_cast<void *>(0x1), "0x1");
 	expectInvalid(reinterpret_cast<void *>(-1), "all ones");
 	expectInvalid(reinterpret_cast<void *>(uintptr_t{1} << 20), "1 MiB");
-	expectInvalid(reinterpret_cast<void *>(~uintptr_t{0} / 2 & ~uintptr_t{63}),
-		      "half of all ones");
+	expectInvalid(reinterpret_cast<void *>(~uintptr_t{0} / 2 & ~uintptr_t{63}), "half of all ones");
 
 	alignas(64) char stack[4096] = {};
 	std::vector<char> heap(4096, '\xFF');
@@ -44,6 +44,7 @@ TEST_P(Handle, ThatIsNoneIsInvalid)
 	expectInvalid(reinterpret_cast<void *>(expectTalk), "a function");
 }
 
+// [functional: *] The handle of an object of another kind is an invalid parameter.
 TEST_P(Handle, OfAnotherKindIsInvalid)
 {
 	if (GetParam().kind != kNic)
@@ -55,6 +56,7 @@ TEST_P(Handle, OfAnotherKindIsInvalid)
 	expectInvalid(tag, "a tag");
 }
 
+// [functional: *] The handle of an object that was destroyed is an invalid parameter.
 TEST_P(Handle, OfAnObjectThatIsGoneIsInvalid)
 {
 	VIP_NIC_HANDLE oldNic = nullptr;
@@ -119,6 +121,8 @@ const NullCalls kNullCalls[] = {
 	{"VipConnectPeerRequest",
 	 {CALL(VipConnectPeerRequest(*f.vi, nullptr, f.remote->get(), 1)),
 	  CALL(VipConnectPeerRequest(*f.vi, f.local->get(), nullptr, 1))}},
+	{"VipConnectPeerDone", {CALL(VipConnectPeerDone(*f.vi, nullptr))}},
+	{"VipConnectPeerWait", {CALL(VipConnectPeerWait(*f.vi, nullptr))}},
 	{"VipCreateCQ", {CALL(VipCreateCQ(f.on, 8, nullptr))}},
 	{"VipCQDone", {CALL(VipCQDone(f.cq, nullptr, &f.empty)), CALL(VipCQDone(f.cq, &f.made, nullptr))}},
 	{"VipCQWait", {CALL(VipCQWait(f.cq, 1, nullptr, &f.empty)), CALL(VipCQWait(f.cq, 1, &f.made, nullptr))}},
@@ -137,6 +141,8 @@ class NullPointer : public Functions, public testing::WithParamInterface<NullCal
 {
 };
 
+// [early: *] NULL for a name, an address, a descriptor, memory, attributes, a handler or the place of an answer is an
+// invalid parameter.
 TEST_P(NullPointer, IsInvalid)
 {
 	for (size_t i = 0; i < GetParam().calls.size(); i++)
@@ -149,42 +155,48 @@ INSTANTIATE_TEST_SUITE_P(Of, NullPointer, testing::ValuesIn(kNullCalls),
 // The functions' other arguments.
 using Arguments = Functions;
 
+// [functional: VipCreateVi VipRegisterMem VipDestroyPtag VipDeregisterMem VipSetMemAttributes VipQueryMem] Tags, queues
+// and regions of another NIC handle are not accepted.
 TEST_F(Arguments, HandlesOfAnotherNicHandle)
 {
 	Nic other;
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(other, &attributes, cq, nullptr, &made))
-		<< "a CQ of another handle";
+	VIP_UCHAR *data = pool->data();
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(other, &attributes, cq, nullptr, &made));
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(other, &attributes, nullptr, cq, &made));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(other, pool->data(), pool->handle()));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(other, data, pool->handle()));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipSetMemAttributes(other, data, pool->handle(), &rights));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryMem(other, data, pool->handle(), &rights));
 	EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(other, tag));
 	attributes.Ptag = tag;
 	EXPECT_EQ(VIP_INVALID_PTAG, VipCreateVi(other, &attributes, nullptr, nullptr, &made));
+	rights.Ptag = makeTag(other);
+	EXPECT_EQ(VIP_INVALID_PTAG, VipSetMemAttributes(nic, data, pool->handle(), &rights));
 }
 
+// [functional: VipCreateVi VipDestroyVi VipQueryVi] The handle of a destroyed object never becomes the handle of
+// another object.
 TEST_F(Arguments, HandleOfADestroyedViNamesNoLaterObject)
 {
 	VIP_VI_HANDLE gone = makeVi(nic);
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(gone));
 	for (int i = 0; i < 300; i++) {
 		ASSERT_EQ(VIP_SUCCESS, VipCreateVi(nic, &attributes, nullptr, nullptr, &made));
-		ASSERT_EQ(VIP_INVALID_PARAMETER,
-			  VipQueryVi(gone, &state, &attributes, &empty, &empty))
-			<< i;
+		ASSERT_EQ(VIP_INVALID_PARAMETER, VipQueryVi(gone, &state, &attributes, &empty, &empty)) << i;
 		ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(made));
 	}
 }
 
+// [functional: VipCreateVi] An invalid completion queue handle is an invalid parameter of VipCreateVi. NULL is allowed.
 TEST_F(Arguments, CreateViWithACqThatIsNone)
 {
-	for (void *wrong : {reinterpret_cast<void *>(0x1), static_cast<void *>(bytes),
-			    VIP_VI_HANDLE{*vi}, VIP_NIC_HANDLE{nic}}) {
-		EXPECT_EQ(VIP_INVALID_PARAMETER,
-			  VipCreateVi(nic, &attributes, wrong, nullptr, &made));
-		EXPECT_EQ(VIP_INVALID_PARAMETER,
-			  VipCreateVi(nic, &attributes, nullptr, wrong, &made));
+	for (void *wrong :
+	     {reinterpret_cast<void *>(0x1), static_cast<void *>(bytes), VIP_VI_HANDLE{*vi}, VIP_NIC_HANDLE{nic}}) {
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(nic, &attributes, wrong, nullptr, &made));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipCreateVi(nic, &attributes, nullptr, wrong, &made));
 	}
 }
 
+// [early: VipConnectAccept] A request cannot be accepted with an invalid VI handle, and stays pending.
 TEST_F(Arguments, AcceptWithAViThatIsNone)
 {
 	Vi client(nic);
@@ -200,14 +212,15 @@ TEST_F(Arguments, AcceptWithAViThatIsNone)
 	EXPECT_EQ(VIP_REJECT, request.requested.get());
 }
 
+// [full: VipQuerySystemManagementInfo] A kind of information that VIA does not have is an invalid parameter. For the
+// kind that VIA has, a NIC returns its information, or that the room is too small, or that it has none.
 TEST_F(Arguments, TypeOfSystemManagementInformationThatIsNone)
 {
 	for (VIP_ULONG type : {VIP_ULONG{0}, VIP_ULONG{2}, ~VIP_ULONG{0}})
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipQuerySystemManagementInfo(nic, type, &list));
 	// The library may have an answer, too little room for it here, or no answer.
 	VIP_RETURN told = VipQuerySystemManagementInfo(nic, VIP_SMI_AUTODISCOVERY, &list);
-	EXPECT_TRUE(told == VIP_SUCCESS || told == VIP_ERROR_RESOURCE ||
-		    told == VIP_ERROR_NOT_SUPPORTED)
+	EXPECT_TRUE(told == VIP_SUCCESS || told == VIP_ERROR_RESOURCE || told == VIP_ERROR_NOT_SUPPORTED)
 		<< testing::PrintToString(told);
 }
 

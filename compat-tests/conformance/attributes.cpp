@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Attributes and addresses that are out of their bounds.
+// Attributes and their bounds, and those of addresses.
 #include "harness.h"
 
 using namespace harness;
@@ -21,6 +21,7 @@ class Bounds : public NicTest
 	}
 };
 
+// [functional: VipSetViAttributes] VipSetViAttributes accepts and refuses the same attributes as VipCreateVi.
 TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
 {
 	VIP_VI_ATTRIBUTES largest = reliable(nic.attributes().MaxTransferSize);
@@ -36,6 +37,7 @@ TEST_F(Bounds, SetViAttributesAnswersWhatCreateViAnswers)
 	}
 }
 
+// [early: VipCreateVi] A VI has one reliability level, one of those that the NIC supports.
 TEST_F(Bounds, ReliabilityLevelIsExactlyOneOfTheSupported)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
@@ -46,12 +48,11 @@ TEST_F(Bounds, ReliabilityLevelIsExactlyOneOfTheSupported)
 	for (VIP_RELIABILITY_LEVEL level : {1, 2, 4}) {
 		attributes.ReliabilityLevel = level;
 		bool supported = nic.attributes().ReliabilityLevelSupport & level;
-		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RELIABILITY_LEVEL,
-			  created(attributes))
-			<< level;
+		EXPECT_EQ(supported ? VIP_SUCCESS : VIP_INVALID_RELIABILITY_LEVEL, created(attributes)) << level;
 	}
 }
 
+// [early: VipCreateVi] A VI's largest message has at least one byte, and at most as many as the NIC allows.
 TEST_F(Bounds, MaxTransferSizeIsUpToTheNics)
 {
 	VIP_ULONG most = nic.attributes().MaxTransferSize;
@@ -62,18 +63,20 @@ TEST_F(Bounds, MaxTransferSizeIsUpToTheNics)
 	EXPECT_EQ(VIP_INVALID_MTU, created(reliable(0)));
 }
 
+// [early: VipCreateVi VipDestroyPtag] A VI's tag is NULL or one that was made on the NIC handle.
 TEST_F(Bounds, PtagIsNullOrATagOfTheNicHandle)
 {
 	VIP_VI_ATTRIBUTES attributes = reliable();
 	Vi vi(nic);
-	for (void *wrong :
-	     {reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
-	      static_cast<void *>(&attributes), VIP_NIC_HANDLE{nic}, VIP_VI_HANDLE{vi}}) {
+	for (void *wrong : {reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
+			    static_cast<void *>(&attributes), VIP_NIC_HANDLE{nic}, VIP_VI_HANDLE{vi}}) {
 		EXPECT_EQ(VIP_INVALID_PTAG, created(ofTag(wrong)));
 		EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(nic, wrong));
 	}
 }
 
+// [functional: VipCreateVi VipSetViAttributes] RDMA reads can be enabled where the NIC supports them at the VI's
+// reliability level, and only there.
 TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
 {
 	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
@@ -87,6 +90,8 @@ TEST_F(Bounds, RdmaReadNeedsItsSupportAtTheLevel)
 	});
 }
 
+// [functional: VipQueryVi VipSetViAttributes] VipQueryVi returns the attributes that the VI was given. A new VI is idle
+// and its queues are empty.
 TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 {
 	VIP_PROTECTION_HANDLE tag = makeTag(nic);
@@ -110,6 +115,7 @@ TEST_F(Bounds, AttributesAreReadBackAsTheyWereCreatedOrSet)
 	}
 }
 
+// [functional: VipConnectRequest VipConnectWait] A discriminator longer than the NIC's maximum is an invalid parameter.
 TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
 {
 	Vi vi(nic);
@@ -119,17 +125,18 @@ TEST_F(Bounds, DiscriminatorLongerThanTheNicTakesIsInvalid)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, waitOn(nic, tooLong, 100, &connection));
 	Address local(nic.address(), tooLong), remote(nic.address(), "x");
 	VIP_VI_ATTRIBUTES attributes;
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
+	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectRequest(vi, local.get(), remote.get(), 100, &attributes));
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [functional: VipConnectRequest] A host address of a length that the NIC does not know is an invalid parameter.
 TEST_F(Bounds, HostAddressOfALengthThatTheNicDoesNotKnowIsInvalid)
 {
 	Vi vi(nic);
 	EXPECT_EQ(VIP_INVALID_PARAMETER, requestTo(vi, "x", 100, nic.address().substr(0, 3)));
 }
 
+// [early: VipRegisterMem] A region has at least one byte, and at most as many as the NIC allows.
 TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
 {
 	char byte;
@@ -137,18 +144,18 @@ TEST_F(Bounds, RegionOfNoLengthOrBeyondTheNicsLimitIsInvalid)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, 0, nullptr, &handle));
 	if (nic.attributes().MaxRegisterBlockBytes < ~VIP_ULONG{0}) {
 		VIP_ULONG tooLong = nic.attributes().MaxRegisterBlockBytes + 1;
-		EXPECT_EQ(VIP_INVALID_PARAMETER,
-			  VipRegisterMem(nic, &byte, tooLong, nullptr, &handle));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipRegisterMem(nic, &byte, tooLong, nullptr, &handle));
 	}
 }
 
+// [functional: VipRegisterMem] Addresses without memory cannot be registered.
 TEST_F(Bounds, MemoryThatIsNotThereCannotBeRegistered)
 {
 	VIP_MEM_HANDLE handle;
-	EXPECT_EQ(VIP_ERROR_RESOURCE,
-		  VipRegisterMem(nic, reinterpret_cast<void *>(4096), 4096, nullptr, &handle));
+	EXPECT_EQ(VIP_ERROR_RESOURCE, VipRegisterMem(nic, reinterpret_cast<void *>(4096), 4096, nullptr, &handle));
 }
 
+// [functional: VipCreateCQ] A completion queue has at least one entry, and at most as many as the NIC allows.
 TEST_F(Bounds, CqOfNoEntriesIsInvalidAndOfTooManyAResourceError)
 {
 	VIP_CQ_HANDLE cq = nullptr;
@@ -158,6 +165,7 @@ TEST_F(Bounds, CqOfNoEntriesIsInvalidAndOfTooManyAResourceError)
 	EXPECT_EQ(VIP_ERROR_RESOURCE, VipCreateCQ(nic, most + 1, &cq));
 }
 
+// [full: VipResizeCQ] A completion queue cannot be resized beyond the bounds of a new one.
 TEST_F(Bounds, ResizeToNoEntriesIsInvalidAndToTooManyAResourceError)
 {
 	VIP_CQ_HANDLE cq = nullptr;

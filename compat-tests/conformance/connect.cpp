@@ -10,57 +10,29 @@ using namespace harness;
 namespace
 {
 
-class Connect : public NicTest
-{
-      protected:
-	// Accepting with a VI that does not fit fails. Another VI can be used instead.
-	void expectOnlyTheRightOneIsAccepted(VIP_RETURN refusal, Vi &wrong, Vi &right, Vi &client)
-	{
-		PendingRequest request(client);
-		EXPECT_EQ(refusal, VipConnectAccept(request.handle, wrong));
-		EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
-		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
-		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(request.handle, right)) << "another VI that fits";
-		ASSERT_EQ(VIP_SUCCESS, request.requested.get());
-		expectTalk(right, client);
-	}
-};
+using Connect = NicTest;
 
+// [functional: VipConnectWait VipConnectRequest] Many connections can be made at the same time; each request reaches
+// the waiter of its discriminator.
 TEST_F(Connect, SixtyFourAtOnceOnSixtyFourDiscriminators)
 {
 	constexpr unsigned count = 64;
-	Pool pool(nic, 2 * count, 64);
 	std::vector<std::unique_ptr<Vi>> servers, clients;
-	std::vector<testing::AssertionResult> served(count, testing::AssertionFailure()),
-		called = served;
-	std::vector<std::thread> threads;
-	std::string base = freshDiscriminator();
+	std::vector<std::future<testing::AssertionResult>> ends;
 	for (unsigned i = 0; i < count; i++) {
 		servers.push_back(std::make_unique<Vi>(nic));
 		clients.push_back(std::make_unique<Vi>(nic));
-		ASSERT_TRUE(pool.postReceive(*servers[i], i, 64));
 	}
 	for (unsigned i = 0; i < count; i++) {
-		std::string name = base + "/" + std::to_string(i);
-		threads.emplace_back([&, i, name] { served[i] = serve(*servers[i], name); });
-		threads.emplace_back([&, i, name] { called[i] = call(*clients[i], name); });
+		std::string name = freshDiscriminator();
+		ends.push_back(inThread([&, i, name] { return serve(*servers[i], name); }));
+		ends.push_back(inThread([&, i, name] { return call(*clients[i], name); }));
 	}
-	for (auto &thread : threads)
-		thread.join();
-	for (unsigned i = 0; i < count; i++) {
-		EXPECT_TRUE(served[i]) << i;
-		EXPECT_TRUE(called[i]) << i;
-	}
+	for (auto &end : ends)
+		EXPECT_TRUE(end.get());
 	ASSERT_FALSE(HasFailure());
-	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *d = setImmediate(pool.message(count + i, 1), i);
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(*clients[i], d, pool.handle()));
-	}
-	for (unsigned i = 0; i < count; i++) {
-		ASSERT_EQ(pool.descriptor(i), takeReceive(*servers[i]));
-		EXPECT_EQ(i, pool.descriptor(i)->CS.ImmediateData) << "connected to the wrong VI";
-		ASSERT_TRUE(takeSend(*clients[i]));
-	}
+	for (unsigned i = 0; i < count; i++)
+		ASSERT_NO_FATAL_FAILURE(expectTalk(*servers[i], *clients[i], i));
 }
 
 // Waits on the discriminator that the test sends. Then it sends that discriminator's last character
@@ -78,6 +50,8 @@ VIP_PEER(waiterThatTellsItsName)
 	test.expect("received");
 }
 
+// [functional: VipConnectWait VipConnectRequest] Among the processes of a host, the discriminator decides which one
+// gets a request.
 TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsItsOwnRequest)
 {
 	std::string base = freshDiscriminator();
@@ -104,12 +78,12 @@ TEST_F(Connect, TwoProcessesOfOneHostWaitOnDifferentDiscriminatorsAndEachGetsIts
 	other.finish();
 }
 
+// [functional: VipConnectWait] Each waiter on a discriminator gets a request of its own.
 TEST_F(Connect, TwoThreadsWaitOnTheSameDiscriminatorAndEachGetsARequest)
 {
 	Vi servers[2] = {Vi(nic), Vi(nic)}, clients[2] = {Vi(nic), Vi(nic)};
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult served[2] = {testing::AssertionFailure(),
-					      testing::AssertionFailure()};
+	testing::AssertionResult served[2] = {testing::AssertionFailure(), testing::AssertionFailure()};
 	Thread one([&] { served[0] = serve(servers[0], discriminator); });
 	Thread other([&] { served[1] = serve(servers[1], discriminator); });
 	EXPECT_TRUE(call(clients[0], discriminator));
@@ -120,6 +94,7 @@ TEST_F(Connect, TwoThreadsWaitOnTheSameDiscriminatorAndEachGetsARequest)
 	EXPECT_TRUE(served[1]);
 }
 
+// [functional: VipConnectRequest VipDisconnect] A VI can be connected and disconnected any number of times.
 TEST_F(Connect, OneViPairAHundredTimesWithDataEachTime)
 {
 	Vi one(nic), other(nic);
@@ -135,6 +110,8 @@ TEST_F(Connect, OneViPairAHundredTimesWithDataEachTime)
 	}
 }
 
+// [early: VipPostRecv VipConnectAccept] Receives posted before a VI is connected stay posted, and take the first
+// messages in their order.
 TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOrder)
 {
 	Pool pool(nic, 6, 64);
@@ -159,6 +136,7 @@ TEST_F(Connect, ReceivesPostedBeforeConnectingAndBetweenWaitAndAcceptAreUsedInOr
 	}
 }
 
+// [early: VipConnectWait VipConnectRequest] A discriminator is any bytes, from none to as many as the NIC says.
 TEST_F(Connect, DiscriminatorsOfEveryLength)
 {
 	std::string id = std::string("\0\xFF", 2) + freshDiscriminator();
@@ -176,6 +154,7 @@ TEST_F(Connect, DiscriminatorsOfEveryLength)
 	}
 }
 
+// [functional: VipConnectWait VipConnectRequest] Every byte of a discriminator counts.
 TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 {
 	Vi server(nic), client(nic);
@@ -187,15 +166,17 @@ TEST_F(Connect, LongestDiscriminatorsThatDifferInTheLastByteAreApart)
 	EXPECT_TRUE(served.get());
 }
 
+// [early: VipConnectWait VipConnectRequest] The server gets the requester's address and VI attributes. The requester
+// gets the attributes of the VI that accepts. Both may use the same discriminator.
 TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
 {
+	const std::string waited = freshDiscriminator();
 	for (const std::string &own :
-	     {std::string("mirror"), std::string(), std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
+	     {waited, std::string(), std::string("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17", 16)}) {
 		SCOPED_TRACE(testing::Message() << "own discriminator of " << own.size() << " bytes");
 		Vi server(nic, writable(reliable(12345))), client(nic, reliable(12345));
 		Address remote(nic);
-		Told told = connectBy(server, client, {nic.address(), freshDiscriminator()}, {nic.address(), own},
-				      remote.get());
+		Told told = connectBy(server, client, {nic.address(), waited}, {nic.address(), own}, remote.get());
 		EXPECT_EQ(nic.address(), remote.host());
 		EXPECT_EQ(own, remote.discriminator());
 		for (const auto &attributes : {told.server, told.requester}) {
@@ -207,14 +188,7 @@ TEST_F(Connect, BothSidesAreToldTheOthersAddressAndAttributes)
 	}
 }
 
-TEST_F(Connect, RequestersDiscriminatorMayEqualTheWaiters)
-{
-	Vi server(nic), client(nic);
-	Address same(nic.address(), freshDiscriminator()), remote(nic);
-	connectBy(server, client, same, same, remote.get());
-	EXPECT_EQ(same.discriminator(), remote.discriminator());
-}
-
+// [functional: VipConnectRequest VipConnectWait] The local host is the NIC's, whatever its address says.
 TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 {
 	Vi server(nic), client(nic);
@@ -224,6 +198,7 @@ TEST_F(Connect, GarbageInTheLocalHostAddressIsIgnored)
 	EXPECT_EQ(nic.address(), remote.host());
 }
 
+// [functional: VipConnectRequest] A request can be made to any address that the NIC's host has in the NIC's network.
 TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
 {
 	for (const std::string &host : nic.addresses()) {
@@ -236,6 +211,8 @@ TEST_F(Connect, EveryAddressOfTheNicsHostLeadsToIt)
 	}
 }
 
+// [early: VipConnectReject VipConnectRequest] A rejected request returns VIP_REJECT and leaves its VI idle with its
+// receives. The connection handle is used up.
 TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 {
 	Pool pool(nic, 2, 64);
@@ -254,23 +231,27 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 	EXPECT_EQ(pool.descriptor(0), takeReceive(client));
 }
 
-TEST_F(Connect, AcceptWithAnotherReliabilityLevelLeavesTheRequestPending)
+// [functional: VipConnectAccept] Both VIs of a connection have the same reliability level and the same maximum transfer
+// size. A VI that does not fit leaves the request pending, and another one can accept it.
+TEST_F(Connect, AcceptWithAViThatDoesNotFitLeavesTheRequestPending)
 {
+	auto expectRefused = [&](const VIP_VI_ATTRIBUTES &attributes, VIP_RETURN refusal) {
+		Vi wrong(nic, attributes), right(nic), client(nic);
+		PendingRequest request(client);
+		EXPECT_EQ(refusal, VipConnectAccept(request.handle, wrong));
+		EXPECT_EQ(VIP_STATE_IDLE, wrong.state());
+		EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state()) << "the requester must learn nothing";
+		EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(request.handle, right)) << "another VI that fits";
+		ASSERT_EQ(VIP_SUCCESS, request.requested.get());
+		expectTalk(right, client);
+	};
+	expectRefused(reliable(kTransferSize / 2), VIP_INVALID_MTU);
 	// If the NIC lacks a level there is no VI of it, and nothing can mismatch.
 	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL other) {
-		       Vi wrong(nic, ofLevel(other)), right(nic), client(nic);
-		       expectOnlyTheRightOneIsAccepted(VIP_INVALID_RELIABILITY_LEVEL, wrong, right,
-						       client);
-	       });
+	       [&](VIP_RELIABILITY_LEVEL other) { expectRefused(ofLevel(other), VIP_INVALID_RELIABILITY_LEVEL); });
 }
 
-TEST_F(Connect, AcceptWithAnotherMaxTransferSizeLeavesTheRequestPending)
-{
-	Vi wrong(nic, reliable(kTransferSize / 2)), right(nic), client(nic);
-	expectOnlyTheRightOneIsAccepted(VIP_INVALID_MTU, wrong, right, client);
-}
-
+// [early: VipConnectRequest VipConnectAccept] Only an idle VI can be connected.
 TEST_F(Connect, ConnectedViCanNeitherRequestNorAccept)
 {
 	Pair pair(nic);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Connecting without an answer, late answers, and the duration of each call.
+// The time that connecting takes: no answer, late answers, and the duration of each call.
 #include "harness.h"
 
 #include <memory>
@@ -15,17 +15,23 @@ constexpr double kNever = 1e9; // ms
 
 using ConnectTime = NicTest;
 
+// [early: VipConnectRequest] A request without a server gets VIP_NO_MATCH, after a grace time in which a server may
+// begin to wait, also if its timeout is infinite.
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAfterAGraceTime)
 {
 	Vi vi(nic);
-	constexpr VIP_ULONG timeout = 6000;
-	Stopwatch watch;
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout));
-	EXPECT_GE(watch.ms(), kLateness) << "no time for a server that is about to wait";
-	EXPECT_LE(watch.ms(), timeout + kBusy);
-	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	constexpr VIP_ULONG longest = 6000;
+	for (VIP_ULONG timeout : {longest, VIP_ULONG{VIP_INFINITE}}) {
+		Stopwatch watch;
+		EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), timeout));
+		EXPECT_GE(watch.ms(), kLateness) << "no time for a server that is about to wait";
+		EXPECT_LE(watch.ms(), longest + kBusy);
+		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
+	}
 }
 
+// [functional: VipConnectRequest] A request to a host without a server gets VIP_NO_MATCH and not a timeout, even if its
+// timeout is short.
 TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 {
 	Vi vi(nic);
@@ -39,6 +45,8 @@ TEST_F(ConnectTime, NobodyWaitsIsNoMatchAndNotTimeoutAlsoWhenTheTimeoutIsShort)
 	}
 }
 
+// [early: VipConnectRequest VipPostRecv] A VI whose request failed is idle again. Its receives stay posted, and more
+// can be posted.
 TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 {
 	Pool pool(nic, 3, 64);
@@ -55,6 +63,8 @@ TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 	}
 }
 
+// [early: VipConnectRequest VipConnectWait] A request matches a waiter when all bytes of the discriminator and their
+// number are the same.
 TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 {
 	// Each differs from the waiter's in length or in one byte, also at the ends. None matches
@@ -71,9 +81,8 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 	for (const std::string &asked : {changedEnd, changedBegin, waited + 'x', waited + '\0',
 					 waited.substr(0, waited.size() - 1), std::string()}) {
 		Vi *vi = vis.emplace_back(std::make_unique<Vi>(nic)).get();
-		requesters.push_back(std::make_unique<Thread>([vi, asked] {
-			EXPECT_EQ(VIP_NO_MATCH, requestTo(*vi, asked, kPatience)) << asked;
-		}));
+		requesters.push_back(std::make_unique<Thread>(
+			[vi, asked] { EXPECT_EQ(VIP_NO_MATCH, requestTo(*vi, asked, kPatience)) << asked; }));
 	}
 	for (auto &requester : requesters)
 		requester->join();
@@ -81,6 +90,7 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 	EXPECT_EQ(VIP_TIMEOUT, result) << "the waiter got a request that is not for it";
 }
 
+// [functional: VipConnectWait] A server without a discriminator gets only requests without a discriminator.
 TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 {
 	VIP_CONN_HANDLE connection = nullptr;
@@ -93,28 +103,22 @@ TEST_F(ConnectTime, WaiterWithoutDiscriminatorMatchesOnlyRequestsWithoutOne)
 	EXPECT_TRUE(called.get());
 }
 
+// [functional: VipConnectRequest VipConnectWait] A request finds a server that begins to wait a little later, or that
+// is between two waits.
 TEST_F(ConnectTime, ServerThatBeginsToWaitAfterTheRequestStartedIsFound)
 {
-	Vi server(nic), client(nic);
 	std::string discriminator = freshDiscriminator();
-	auto called = inThread([&] { return call(client, discriminator); });
-	letTimePass(kLateness);
-	EXPECT_TRUE(serve(server, discriminator));
-	EXPECT_TRUE(called.get());
-}
-
-TEST_F(ConnectTime, ServerThatWaitsAgainAfterAGapIsFound)
-{
-	std::string discriminator = freshDiscriminator();
-	for (int i = 0; i < 3; i++) {
+	for (int late : {kLateness, 50, 50}) {
 		Vi server(nic), client(nic);
 		auto called = inThread([&] { return call(client, discriminator); });
-		letTimePass(50);
+		letTimePass(late);
 		EXPECT_TRUE(serve(server, discriminator));
 		EXPECT_TRUE(called.get());
 	}
 }
 
+// [early: VipConnectRequest VipConnectAccept] A request that is not answered in time times out, and its VI is idle; to
+// accept it then is a timeout as well.
 TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 {
 	Pool pool(nic, 1, 64);
@@ -136,11 +140,9 @@ TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 		EXPECT_EQ(VIP_STATE_IDLE, client.state());
 		VIP_DESCRIPTOR *d;
 		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
-		EXPECT_EQ(VIP_TIMEOUT, VipConnectAccept(connection, server))
-			<< "the requester has given up";
+		EXPECT_EQ(VIP_TIMEOUT, VipConnectAccept(connection, server)) << "the requester has given up";
 		EXPECT_EQ(VIP_STATE_IDLE, server.state());
-		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server))
-			<< "the handle is used up";
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server)) << "the handle is used up";
 		return took;
 	};
 	for (VIP_ULONG timeout : {500UL, 2000UL})
@@ -148,6 +150,7 @@ TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 	EXPECT_TRUE(harness::connect(server, client)) << "both can be connected afterwards";
 }
 
+// [functional: VipConnectReject] A request can be rejected although the requester has given up.
 TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 {
 	Vi client(nic);
@@ -156,6 +159,7 @@ TEST_F(ConnectTime, RejectOfARequesterThatHasGivenUpSucceeds)
 	EXPECT_EQ(VIP_SUCCESS, VipConnectReject(request.handle));
 }
 
+// [functional: VipConnectRequest] A host that does not exist is not reachable, or does not answer in time.
 TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 {
 	// The address is of a network for documentation. A NIC may know at once that no route leads
@@ -171,17 +175,19 @@ TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [early: VipConnectWait] A wait for a request ends with a timeout when the asked time is over, not before and not much
+// later. It does not block if that is zero.
 TEST_F(ConnectTime, WaitTimesOutAfterTheAskedTime)
 {
 	for (VIP_ULONG timeout : {0UL, 200UL, 1000UL}) {
 		VIP_CONN_HANDLE connection;
 		EXPECT_TRUE(takesAbout(static_cast<double>(timeout), [&] {
-			EXPECT_EQ(VIP_TIMEOUT,
-				  waitOn(nic, freshDiscriminator(), timeout, &connection));
+			EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, freshDiscriminator(), timeout, &connection));
 		}));
 	}
 }
 
+// [functional: VipConnectRequest] A request needs time.
 TEST_F(ConnectTime, RequestWithTimeoutZeroIsInvalid)
 {
 	Vi vi(nic);
@@ -189,6 +195,7 @@ TEST_F(ConnectTime, RequestWithTimeoutZeroIsInvalid)
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 
+// [functional: VipConnectWait VipConnectRequest] An infinite timeout, of 32 bits or of a whole VIP_ULONG, never ends.
 TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 {
 	for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}}) {
@@ -196,8 +203,7 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 		std::string discriminator = freshDiscriminator();
 		VIP_RETURN requested = VIP_NOT_DONE;
 		Thread requester([&] {
-			letTimePass(
-				100); // a wait that returns at once has returned
+			letTimePass(100); // a wait that returns at once has returned
 			requested = requestTo(client, discriminator, forever);
 		});
 		VIP_CONN_HANDLE connection = nullptr;
@@ -213,14 +219,7 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 	}
 }
 
-TEST_F(ConnectTime, NobodyWaitsIsNoMatchAlsoWithInfinite)
-{
-	Vi vi(nic);
-	Stopwatch watch;
-	EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, freshDiscriminator(), VIP_INFINITE));
-	EXPECT_GE(watch.ms(), kLateness);
-}
-
+// [functional: VipConnectRequest] A request that is repeated until a server waits leads to a connection.
 TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
 {
 	Vi server(nic), client(nic);
@@ -251,6 +250,7 @@ TEST_F(ConnectTime, RetryingOnNoMatchFindsTheServerWhenItComes)
 	EXPECT_GT(tries, 0);
 }
 
+// [functional: VipConnectRequest] A request to a server whose process has exited gets VIP_NO_MATCH.
 TEST_F(ConnectTime, ProcessThatExitedWhileItWaitedIsNoMatch)
 {
 	std::string discriminator = freshDiscriminator();
@@ -267,8 +267,7 @@ VIP_PEER(waiterForEver)
 	Nic nic;
 	std::string discriminator = test.get();
 	VIP_CONN_HANDLE connection;
-	EXPECT_EQ(VIP_TIMEOUT,
-		  waitOn(nic, discriminator, 50, &connection)); // the first wait may set up things
+	EXPECT_EQ(VIP_TIMEOUT, waitOn(nic, discriminator, 50, &connection)); // the first wait may set up things
 	test.put("waiting");
 	waitOn(nic, discriminator, VIP_INFINITE, &connection);
 }

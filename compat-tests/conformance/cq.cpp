@@ -13,6 +13,8 @@ namespace
 
 using CompletionQueue = NicTest;
 
+// [functional: VipCreateCQ VipCQWait VipCQDone] A completion queue names the queue of each completion once; that
+// queue's head is done then.
 TEST_F(CompletionQueue, OverEightVisNamesEachCompletionOnceInOrderWithinAQueue)
 {
 	constexpr unsigned vis = 8, messages = 16;
@@ -52,6 +54,8 @@ TEST_F(CompletionQueue, OverEightVisNamesEachCompletionOnceInOrderWithinAQueue)
 }
 
 // The library has seen the completions before the first question, or has not.
+// [functional: VipCreateCQ VipCQWait] No completion of as many descriptors as a queue takes is lost, however small the
+// completion queue was asked to be.
 TEST_F(CompletionQueue, OfOneEntryKeepsAThousandUncollectedCompletions)
 {
 	auto count = static_cast<unsigned>(std::min<VIP_ULONG>(nic.attributes().MaxDescriptorsPerQueue, 4096));
@@ -77,6 +81,7 @@ TEST_F(CompletionQueue, OfOneEntryKeepsAThousandUncollectedCompletions)
 	}
 }
 
+// [functional: VipCQWait] A wait ends with a timeout when the asked time is over, and does not block if that is zero.
 TEST_F(CompletionQueue, WaitTimesOutAfterTheAskedTime)
 {
 	Cq cq(nic);
@@ -84,12 +89,12 @@ TEST_F(CompletionQueue, WaitTimesOutAfterTheAskedTime)
 	for (VIP_ULONG timeout : {0UL, 200UL, 700UL}) {
 		VIP_VI_HANDLE named;
 		VIP_BOOLEAN receive;
-		EXPECT_TRUE(takesAbout(static_cast<double>(timeout), [&] {
-			EXPECT_EQ(VIP_TIMEOUT, VipCQWait(cq, timeout, &named, &receive));
-		}));
+		EXPECT_TRUE(takesAbout(static_cast<double>(timeout),
+				       [&] { EXPECT_EQ(VIP_TIMEOUT, VipCQWait(cq, timeout, &named, &receive)); }));
 	}
 }
 
+// [functional: VipCQWait] A completion ends a wait.
 TEST_F(CompletionQueue, WaitIsWokenByACompletionThatComesLater)
 {
 	Pool pool(nic, 2, 64);
@@ -112,6 +117,8 @@ TEST_F(CompletionQueue, WaitIsWokenByACompletionThatComesLater)
 	}
 }
 
+// [functional: VipCQWait VipCreateVi] Both queues of a VI may be on one completion queue, which says for each
+// completion which queue it is.
 TEST_F(CompletionQueue, SendAndReceiveQueueOnTheSameCq)
 {
 	constexpr unsigned count = 8;
@@ -127,14 +134,15 @@ TEST_F(CompletionQueue, SendAndReceiveQueueOnTheSameCq)
 		auto [vi, receive, d] = cq.take();
 		ASSERT_TRUE(d);
 		EXPECT_EQ(receive ? VIP_VI_HANDLE{other} : VIP_VI_HANDLE{one}, vi);
-		EXPECT_EQ(receive ? pool.descriptor(received++) : pool.descriptor(count + sent++),
-			  d);
+		EXPECT_EQ(receive ? pool.descriptor(received++) : pool.descriptor(count + sent++), d);
 	}
 	EXPECT_EQ(count, sent);
 	EXPECT_EQ(count, received);
 	EXPECT_TRUE(cq.isEmpty());
 }
 
+// [functional: VipCreateVi VipCQWait VipCQDone] A VI may have its send queue alone, or its receive queue alone, on a
+// completion queue.
 TEST_F(CompletionQueue, OnOneQueueOnly)
 {
 	for (bool onReceives : {false, true}) {
@@ -167,6 +175,7 @@ TEST_F(CompletionQueue, OnOneQueueOnly)
 	}
 }
 
+// [functional: VipCQWait VipDisconnect] Flushed descriptors are completions like all others.
 TEST_F(CompletionQueue, FlushedDescriptorsAreNamedToo)
 {
 	Pool pool(nic, 4, 64);
@@ -189,6 +198,7 @@ TEST_F(CompletionQueue, FlushedDescriptorsAreNamedToo)
 	EXPECT_TRUE(cq.isEmpty());
 }
 
+// [functional: VipDestroyCQ] A completion queue cannot be destroyed while a VI uses it.
 TEST_F(CompletionQueue, DestroyFailsWhileAViUsesIt)
 {
 	VIP_CQ_HANDLE cq = makeCq(nic, 1);
@@ -204,6 +214,7 @@ TEST_F(CompletionQueue, DestroyFailsWhileAViUsesIt)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDestroyCQ(cq));
 }
 
+// [functional: VipCQDone VipDestroyVi] A completion queue does not name completions of a destroyed VI.
 TEST_F(CompletionQueue, EntriesOfADestroyedViAreDropped)
 {
 	Pool pool(nic, 3, 64);
@@ -217,6 +228,7 @@ TEST_F(CompletionQueue, EntriesOfADestroyedViAreDropped)
 	EXPECT_TRUE(cq.isEmpty());
 }
 
+// [full: VipResizeCQ VipCQWait] Resizing a completion queue loses no completion.
 TEST_F(CompletionQueue, ResizeKeepsTheEntries)
 {
 	constexpr unsigned count = 20;
@@ -237,6 +249,7 @@ TEST_F(CompletionQueue, ResizeKeepsTheEntries)
 	EXPECT_TRUE(cq.isEmpty());
 }
 
+// [functional: VipSendNotify VipRecvNotify] A queue that is on a completion queue has no handler of its own.
 TEST_F(CompletionQueue, NotifyOnAQueueThatIsOnACqIsRefused)
 {
 	Cq cq(nic);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The fields of a descriptor and what the library writes into them: segments, immediate data,
+// Descriptors: their fields and what the library writes into them, segments, immediate data,
 // Length, Status.
 #include "harness.h"
 
@@ -26,36 +26,32 @@ class Descriptor : public PairTest
 	}
 };
 
+// [early: VipPostSend VipPostRecv] A message is gathered from its segments, and scattered into the receive's, in the
+// order of the segments.
 TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
 {
+	using Pieces = std::vector<std::pair<VIP_UINT32, VIP_UINT32>>;
 	Pool pool(nic, 2, 8192, nullptr, 8);
 	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
-	paint(pool.buffer(0), 8192, 1);
 	// The segments go from back to front: their order decides, not that of the addresses.
-	out->CS.SegCount = 4;
-	setSegment(out, 0, pool.buffer(0) + 5000, 1000, pool.handle());
-	setSegment(out, 1, pool.buffer(0) + 3000, 1, pool.handle());
-	setSegment(out, 2, pool.buffer(0) + 100, 1500, pool.handle());
-	setSegment(out, 3, pool.buffer(0), 63, pool.handle());
-	in->CS.SegCount = 3;
-	setSegment(in, 0, pool.buffer(1) + 4000, 7, pool.handle());
-	setSegment(in, 1, pool.buffer(1) + 1, 1994, pool.handle());
-	setSegment(in, 2, pool.buffer(1) + 6000, 2000, pool.handle());
+	const Pieces from{{5000, 1000}, {3000, 1}, {100, 1500}, {0, 63}}, to{{4000, 7}, {1, 1994}, {6000, 2000}};
+	auto bytes = [&](size_t slot, const Pieces &pieces) {
+		std::string all;
+		for (auto [place, length] : pieces)
+			all.append(reinterpret_cast<char *>(pool.buffer(slot)) + place, length);
+		return all;
+	};
+	paint(pool.buffer(0), 8192, 1);
+	for (auto [place, length] : from)
+		setSegment(out, out->CS.SegCount++, pool.buffer(0) + place, length, pool.handle());
+	for (auto [place, length] : to)
+		setSegment(in, in->CS.SegCount++, pool.buffer(1) + place, length, pool.handle());
 	exchange(in, out, pool.handle());
 	EXPECT_EQ(1000U + 1 + 1500 + 63, in->CS.Length);
-	std::string sent, received;
-	auto bytes = [](VIP_UCHAR *data, size_t length) {
-		return std::string(reinterpret_cast<char *>(data), length);
-	};
-	sent = bytes(pool.buffer(0) + 5000, 1000) + bytes(pool.buffer(0) + 3000, 1) +
-	       bytes(pool.buffer(0) + 100, 1500) + bytes(pool.buffer(0), 63);
-	received = bytes(pool.buffer(1) + 4000, 7) + bytes(pool.buffer(1) + 1, 1994) +
-		   bytes(pool.buffer(1) + 6000, 563);
-	EXPECT_EQ(sent, received);
-	EXPECT_EQ(std::string(1437, '\0'), bytes(pool.buffer(1) + 6563, 1437))
-		<< "behind the message";
+	EXPECT_EQ(bytes(0, from) + std::string(1437, '\0'), bytes(1, to)) << "with what is behind the message";
 }
 
+// [functional: VipPostSend VipPostRecv] Each segment may be of another region.
 TEST_F(Descriptor, SegmentsOfSeveralRegionsMakeOneMessage)
 {
 	Pool pool(nic, 2, 64, nullptr, 4);
@@ -74,25 +70,7 @@ TEST_F(Descriptor, SegmentsOfSeveralRegionsMakeOneMessage)
 	EXPECT_TRUE(painted(one.data() + 1000, 100, 4));
 }
 
-TEST_F(Descriptor, SegmentsOfLengthZeroAreSkippedWhateverTheirHandleAndAddress)
-{
-	Pool pool(nic, 2, 64, nullptr, 4);
-	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
-	paint(pool.buffer(0), 64, 1);
-	for (VIP_DESCRIPTOR *d : {out, in}) {
-		d->CS.SegCount = 4;
-		setSegment(d, 0, kGarbageAddress, 0, kGarbageHandle);
-		setSegment(d, 2, nullptr, 0, 0);
-	}
-	setSegment(out, 1, pool.buffer(0), 40, pool.handle());
-	setSegment(out, 3, pool.buffer(0) + 40, 24, pool.handle());
-	setSegment(in, 1, pool.buffer(1), 30, pool.handle());
-	setSegment(in, 3, pool.buffer(1) + 30, 34, pool.handle());
-	exchange(in, out, pool.handle());
-	EXPECT_EQ(64U, in->CS.Length);
-	EXPECT_TRUE(painted(pool.buffer(1), 64, 1));
-}
-
+// [functional: VipPostSend VipPostRecv] A message may consist of one such segment.
 TEST_F(Descriptor, OneSegmentOfLengthZeroWithAGarbageHandleIsAnEmptyMessage)
 {
 	Pool pool(nic, 2, 64);
@@ -106,6 +84,7 @@ TEST_F(Descriptor, OneSegmentOfLengthZeroWithAGarbageHandleIsAnEmptyMessage)
 	EXPECT_EQ(0U, in->CS.Length);
 }
 
+// [early: VipPostSend VipPostRecv] A message may have no data.
 TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 {
 	Pool pool(nic, 2, 64);
@@ -118,6 +97,8 @@ TEST_F(Descriptor, NoSegmentAtAllIsAnEmptyMessage)
 	EXPECT_EQ(0U, pool.descriptor(1)->CS.Length);
 }
 
+// [early: VipPostSend VipRecvWait] Immediate data of 32 bits travels with a message, or is all that it has, and the
+// receive's status says so.
 TEST_F(Descriptor, ImmediateDataArrivesWithAPayloadAndWithout)
 {
 	Pool pool(nic, 2, 64);
@@ -135,6 +116,8 @@ TEST_F(Descriptor, ImmediateDataArrivesWithAPayloadAndWithout)
 		}
 }
 
+// [functional: VipPostSend VipSendWait] The segments decide how long a message is. Length and immediate data of a send
+// are left alone.
 TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)
 {
 	// Length is the sum of the segments, an old value, or 0. The segments decide how much is
@@ -146,14 +129,14 @@ TEST_F(Descriptor, ImmediateDataAndLengthOfASendStayAsTheyWere)
 		out->CS.Length = length;
 		exchange(in, out, pool.handle());
 		// VIA leaves open whether IMMEDIATE is also set at the sender.
-		EXPECT_EQ(status(VIP_STATUS_OP_SEND),
-			  Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
+		EXPECT_EQ(status(VIP_STATUS_OP_SEND), Status{out->CS.Status & ~VIP_STATUS_IMMEDIATE});
 		EXPECT_EQ(0x600DDA7AU, out->CS.ImmediateData);
 		EXPECT_EQ(length, out->CS.Length);
 		EXPECT_EQ(64U, in->CS.Length);
 	}
 }
 
+// [functional: VipPostSend] Immediate data is sent only if the control field has the bit for it.
 TEST_F(Descriptor, ImmediateDataFieldWithoutItsControlBitIsNotSent)
 {
 	Pool pool(nic, 2, 64);
@@ -165,6 +148,7 @@ TEST_F(Descriptor, ImmediateDataFieldWithoutItsControlBitIsNotSent)
 	EXPECT_EQ(0x600DDA7AU, out->CS.ImmediateData);
 }
 
+// [functional: VipPostRecv] The immediate bit in the control field of a receive has no effect.
 TEST_F(Descriptor, ImmediateInTheControlOfAReceiveIsIgnored)
 {
 	Pool pool(nic, 2, 64);
@@ -180,15 +164,18 @@ TEST_F(Descriptor, ImmediateInTheControlOfAReceiveIsIgnored)
 	EXPECT_EQ(42U, in->CS.ImmediateData);
 }
 
+// [functional: VipPostSend VipPostRecv] Status and length of a receive are written when it is done, and mean nothing
+// before: the segments decide how much room it has. Programs may wait for the done bit in the descriptor's memory: it
+// is clear from posting on.
 TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
 {
 	Pool pool(nic, 2, 64);
-	for (VIP_UINT32 stale :
-	     {0xFFFFFFFFU, VIP_UINT32{VIP_STATUS_DONE}, VIP_UINT32{VIP_STATUS_ERROR_MASK}}) {
+	for (VIP_UINT32 stale : {0U, 0xFFFFFFFFU, VIP_UINT32{VIP_STATUS_DONE}, VIP_UINT32{VIP_STATUS_ERROR_MASK}}) {
 		VIP_DESCRIPTOR *out = pool.message(0, 50), *in = pool.message(1, 64);
 		out->CS.Status = in->CS.Status = stale;
 		in->CS.Length = stale;
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
+		EXPECT_EQ(0U, __atomic_load_n(&in->CS.Status, __ATOMIC_RELAXED) & VIP_STATUS_DONE);
 		VIP_DESCRIPTOR *d = in;
 		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d)) << "nothing was sent yet";
 		ASSERT_TRUE(harness::send(a(), out, pool.handle()));
@@ -199,26 +186,8 @@ TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
 	}
 }
 
-// For programs that read the status in their own memory.
-TEST_F(Descriptor, StatusOfAPostedDescriptorIsNotDoneUntilItIs)
-{
-	Pool pool(nic, 2, 64);
-	VIP_DESCRIPTOR *in = pool.message(1, 64);
-	in->CS.Status = VIP_STATUS_DONE | VIP_STATUS_OP_RECEIVE;
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
-	EXPECT_EQ(0U, __atomic_load_n(&in->CS.Status, __ATOMIC_RELAXED) & VIP_STATUS_DONE) << "what it was when it was posted";
-	ASSERT_TRUE(pool.send(a(), 0, 64));
-	ASSERT_TRUE(isReceived(b(), in));
-}
-
-TEST_F(Descriptor, LengthZeroInAPostedReceiveIsIgnored)
-{
-	Pool pool(nic, 2, 64);
-	pool.message(1, 64)->CS.Length = 0;
-	exchange(pool.descriptor(1), pool.message(0, 64), pool.handle());
-	EXPECT_EQ(64U, pool.descriptor(1)->CS.Length);
-}
-
+// [functional: VipPostSend VipPostRecv] The contents of the reserved fields and of the link do not matter when a
+// descriptor is posted.
 TEST_F(Descriptor, ReservedFieldsAndTheLinkAreIgnored)
 {
 	Pool pool(nic, 2, 64);
@@ -233,6 +202,7 @@ TEST_F(Descriptor, ReservedFieldsAndTheLinkAreIgnored)
 	EXPECT_EQ(64U, in->CS.Length);
 }
 
+// [functional: VipPostSend VipPostRecv] Programs that name a wrong region for the descriptor itself have always worked.
 TEST_F(Descriptor, WrongHandleForTheDescriptorItselfIsTolerated)
 {
 	Pool pool(nic, 2, 64);
@@ -244,6 +214,8 @@ TEST_F(Descriptor, WrongHandleForTheDescriptorItselfIsTolerated)
 	}
 }
 
+// [functional: VipSendWait VipRecvWait] A descriptor that is done has the segments and the control field that it was
+// posted with.
 TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
 {
 	Pool pool(nic, 2, 64);
@@ -257,18 +229,23 @@ TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
 	}
 }
 
+// [functional: VipPostRecv] A receive's bounds are checked for the data that arrives, also in the last of many
+// segments.
 TEST_F(Descriptor, ReceivePastTheEndOfItsRegionIsFineWhileNoMessageIsThatLong)
 {
-	Pool pool(nic, 1, 64);
-	Region region(nic, 4096);
-	VIP_DESCRIPTOR *in = pool.empty(0);
-	in->CS.SegCount = 1;
-	setSegment(in, 0, region.data() + 4000, 65472, region.handle());
-	Pool out(nic, 1, 64);
-	paint(out.buffer(0), 64, 8);
-	exchange(in, out.message(0, 64), pool.handle());
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
-	EXPECT_TRUE(painted(region.data() + 4000, 64, 8));
+	for (unsigned before : {0U, 251U}) {
+		Pool pool(nic, 2, 4096, nullptr, 252);
+		Region region(nic, 4096);
+		VIP_DESCRIPTOR *in = pool.empty(0);
+		for (; in->CS.SegCount < before; in->CS.SegCount++)
+			setSegment(in, in->CS.SegCount, pool.buffer(0) + 8 * in->CS.SegCount, 8, pool.handle());
+		setSegment(in, in->CS.SegCount++, region.data() + 4000, 60000, region.handle());
+		paint(pool.buffer(1), 4096, 8);
+		exchange(in, pool.message(1, 8 * before + 64), pool.handle());
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+		EXPECT_TRUE(painted(pool.buffer(0), 8 * before, 8));
+		EXPECT_EQ(0, memcmp(region.data() + 4000, pool.buffer(1) + 8 * before, 64));
+	}
 }
 
 } // namespace

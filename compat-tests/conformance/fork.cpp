@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// A child of fork(): it has none of its parent's objects, it can make its own, and it does not affect
-// the parent.
+// Children of fork: a child has none of its parent's objects, can make its own, and does not affect the parent.
 #include "every_call.h"
 #include "notify.h"
 
@@ -64,6 +63,12 @@ int firstNotRefused(CallArguments &arguments, VIP_NIC_HANDLE nic, VIP_VI_HANDLE 
 	return 0;
 }
 
+// [addition: VipCloseNic VipQueryNic VipCreatePtag VipDestroyPtag VipRegisterMem VipDeregisterMem VipQueryMem
+// VipSetMemAttributes VipErrorCallback VipQuerySystemManagementInfo VipCreateVi VipCreateCQ VipConnectWait VipNSInit
+// VipNSShutdown VipNSGetHostByName VipNSGetHostByAddr VipDestroyVi VipQueryVi VipSetViAttributes VipDisconnect
+// VipPostSend VipPostRecv VipSendDone VipRecvDone VipSendWait VipRecvWait VipSendNotify VipRecvNotify VipConnectRequest
+// VipConnectPeerRequest VipConnectPeerDone VipConnectPeerWait VipDestroyCQ VipResizeCQ VipCQDone VipCQWait VipCQNotify]
+// To a child of fork every handle of its parent's is an invalid parameter, and the parent's connection works as before.
 TEST_F(Fork, ChildIsRefusedEveryHandleOfItsParent)
 {
 	CallArguments arguments;
@@ -111,6 +116,8 @@ int talkInChild()
 	return own.close() == VIP_SUCCESS ? 0 : 108;
 }
 
+// [addition: VipOpenNic VipCloseNic] A child of fork can open a NIC of its own, on which everything works, and the
+// parent's connection stays.
 TEST_F(Fork, ChildOpensNicsOfItsOwn)
 {
 	Pool pool(nic, 2, 4096);
@@ -121,6 +128,8 @@ TEST_F(Fork, ChildOpensNicsOfItsOwn)
 	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
 }
 
+// [addition: VipPostSend VipConnectRequest VipRegisterMem VipDisconnect] While a child of fork lives its parent goes on
+// as before: when it disconnects, its peer notices.
 TEST_F(Fork, ParentGoesOnWhileTheChildLives)
 {
 	int go[2];
@@ -143,6 +152,8 @@ TEST_F(Fork, ParentGoesOnWhileTheChildLives)
 	expectEnd(child);
 }
 
+// [addition: VipRecvWait VipRecvNotify VipOpenNic] A fork ends none of the parent's waits and calls none of its
+// handlers; each gets its descriptor afterwards.
 TEST_F(Fork, WhileThreadsWaitAndHandlersAreOutstandingDisturbsNone)
 {
 	constexpr size_t count = 4;

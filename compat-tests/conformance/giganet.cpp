@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Giganet's additions to VIPL.
+// Giganet's additions.
 #include "harness.h"
 
 using namespace harness;
@@ -9,6 +9,7 @@ namespace
 
 using Giganet = NicTest;
 
+// [addition: VipGetUserData VipSetUserData] A program can keep a pointer with each VI; it is NULL at first.
 TEST_F(Giganet, UserDataIsNullAtFirstAndThenWhatWasSetLast)
 {
 	Vi one(nic), other(nic);
@@ -25,6 +26,7 @@ TEST_F(Giganet, UserDataIsNullAtFirstAndThenWhatWasSetLast)
 	EXPECT_EQ(nullptr, VipGetUserData(one));
 }
 
+// [addition: VipGetUserData VipSetUserData] The pointer stays through connections and changes of attributes.
 TEST_F(Giganet, UserDataStaysWhateverTheViGoesThrough)
 {
 	Pair pair(nic);
@@ -37,15 +39,16 @@ TEST_F(Giganet, UserDataStaysWhateverTheViGoesThrough)
 	EXPECT_EQ(&datum, VipGetUserData(pair.a));
 }
 
+// [addition: VipGetUserData VipSetUserData] A handle that is no VI's, or no longer one's, has no such pointer, and a
+// new VI has no former one's.
 TEST_F(Giganet, UserDataOfAHandleThatIsNoViIsNullAndCannotBeSet)
 {
 	VIP_VI_HANDLE gone = makeVi(nic);
 	VipSetUserData(gone, &gone);
 	ASSERT_EQ(VIP_SUCCESS, VipDestroyVi(gone));
 	char stack[64] = {};
-	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
-			    reinterpret_cast<void *>(-1), static_cast<void *>(stack),
-			    VIP_NIC_HANDLE{nic}, gone}) {
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1), reinterpret_cast<void *>(-1),
+			    static_cast<void *>(stack), VIP_NIC_HANDLE{nic}, gone}) {
 		VipSetUserData(wrong, stack);
 		EXPECT_EQ(nullptr, VipGetUserData(wrong));
 	}
@@ -53,14 +56,15 @@ TEST_F(Giganet, UserDataOfAHandleThatIsNoViIsNullAndCannotBeSet)
 	EXPECT_EQ(nullptr, VipGetUserData(fresh)) << "a former VI's";
 }
 
+// [addition: VipAddTagCQ VipRemoveTagCQ VipPostDeferredSends] Tags of completion queues and deferred sends need live
+// handles of the right kind and places for their answers; all else is an invalid parameter.
 TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
 {
 	Vi vi(nic);
 	Cq cq(nic);
 	VIP_EVENT_HANDLE event = nullptr;
 	VIP_BOOLEAN deferred = VIP_FALSE;
-	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1),
-			    VIP_NIC_HANDLE{nic}}) {
+	for (void *wrong : {static_cast<void *>(nullptr), reinterpret_cast<void *>(0x1), VIP_NIC_HANDLE{nic}}) {
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipAddTagCQ(wrong, &event, 1, 1));
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipRemoveTagCQ(wrong, event, 1));
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(wrong, VIP_FALSE, &deferred));
@@ -71,7 +75,8 @@ TEST_F(Giganet, TagsOfCqsAndDeferredSendsNeedLiveHandlesAndPointers)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipPostDeferredSends(vi, VIP_FALSE, nullptr));
 }
 
-// A library without these functions says so, because the program has another way then.
+// [addition: VipAddTagCQ VipRemoveTagCQ VipPostDeferredSends] A library without tags of completion queues, or without
+// deferred sends, returns VIP_ERROR_NOT_SUPPORTED.
 TEST_F(Giganet, TagsOfCqsAndDeferredSendsMayBeMissing)
 {
 	Vi vi(nic);
@@ -80,8 +85,7 @@ TEST_F(Giganet, TagsOfCqsAndDeferredSendsMayBeMissing)
 	VIP_BOOLEAN deferred = VIP_FALSE;
 	VIP_RETURN added = VipAddTagCQ(cq, &event, 1, 1);
 	EXPECT_EQ(added, VipRemoveTagCQ(cq, event, 1));
-	EXPECT_TRUE(added == VIP_SUCCESS || added == VIP_ERROR_NOT_SUPPORTED)
-		<< testing::PrintToString(added);
+	EXPECT_TRUE(added == VIP_SUCCESS || added == VIP_ERROR_NOT_SUPPORTED) << testing::PrintToString(added);
 	VIP_RETURN posted = VipPostDeferredSends(vi, VIP_FALSE, &deferred);
 	EXPECT_TRUE(posted == VIP_SUCCESS || posted == VIP_ERROR_NOT_SUPPORTED) << testing::PrintToString(posted);
 }

@@ -272,6 +272,13 @@ testing::AssertionResult isReceived(VIP_VI_HANDLE vi, const VIP_DESCRIPTOR *d, V
 testing::AssertionResult isDoneWhenAsked(Vi &vi, const VIP_DESCRIPTOR *d);
 // An error has ended the connection at both ends.
 void expectBroken(const Vi &one, const Vi &other);
+void expectError(const VIP_ERROR_DESCRIPTOR &error, VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, const Vi &vi,
+		 VIP_DESCRIPTOR *descriptor, VIP_ULONG operation);
+// The VI has an asynchronous error, by which its connection is lost. A network may not be able to report the cause. The
+// loopback NIC reports it.
+void expectLoss(Vi &vi, VIP_ERROR_CODE cause = VIP_ERROR_CONN_LOST, VIP_ULONG operation = 0);
+// What the sender has sent was an error at the receiver. Both have lost the connection, and each is told once.
+void expectLosses(Vi &sender, Vi &receiver, VIP_ERROR_CODE cause, VIP_ULONG operation);
 // Sends a message each way, which proves that these two VIs are connected. Posts and collects its own receives.
 void expectTalk(Vi &one, Vi &other, VIP_UINT32 value = 1);
 
@@ -360,8 +367,10 @@ struct Pair {
 	explicit Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes = reliable());
 	Vi a, b;
 };
-// One end of a ping-pong, which connects the VI and compares all data. The end that is first makes the request.
-void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode = Mode::Waiting);
+// One end of a ping-pong with messages of these sizes, which compares all data. It connects the VI when the first
+// receive is posted. The end that is first speaks first.
+void pingPong(Vi &vi, bool first, Mode mode, const std::vector<VIP_UINT32> &sizes,
+	      const std::function<testing::AssertionResult()> &connect);
 // For tests of two connected VIs.
 class PairTest : public NicTest
 {

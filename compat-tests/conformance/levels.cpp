@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The promises of the three reliability levels: which messages arrive, in which order, when a send
+// Reliability levels: which messages arrive, in which order, when a send
 // is done, and which errors end a connection. If the NIC lacks a level it refuses VIs of it.
 #include "harness.h"
 
@@ -13,8 +13,7 @@ using namespace harness;
 namespace
 {
 
-constexpr VIP_RELIABILITY_LEVEL kUnreliable = VIP_SERVICE_UNRELIABLE,
-				kDelivery = VIP_SERVICE_RELIABLE_DELIVERY,
+constexpr VIP_RELIABILITY_LEVEL kUnreliable = VIP_SERVICE_UNRELIABLE, kDelivery = VIP_SERVICE_RELIABLE_DELIVERY,
 				kReception = VIP_SERVICE_RELIABLE_RECEPTION;
 // Long messages go before short ones, so that a message which overtakes another one is noticed.
 constexpr VIP_UINT32 kSizes[] = {0, 1 << 20, 1, 65536, 48, 4096, 49};
@@ -113,7 +112,8 @@ class Levels : public NicTest
 	}
 };
 
-// The NIC has all levels of $VIPL_TEST_LEVELS, a sum of bits. So they are tested.
+// [functional: VipQueryNic] A NIC says which reliability levels it has: at least those in $VIPL_TEST_LEVELS, of which
+// the reliable ones have RDMA reads and no other; or, where that is not set, Reliable Delivery.
 TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
 {
 	const char *known = getenv("VIPL_TEST_LEVELS");
@@ -124,9 +124,11 @@ TEST_F(Levels, AreThoseThatTheNicIsKnownToHave)
 	}
 }
 
+// [functional: VipPostSend VipPostRecv] At every level what arrives is whole and in order; at the reliable ones
+// everything arrives.
 TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 {
-	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		// An unreliable VI may lose some messages, but not the same ones every time.
 		bool lossy = level == kUnreliable;
 		std::set<unsigned> there, back;
@@ -145,9 +147,10 @@ TEST_F(Levels, MessagesOfEverySizeArriveIntactAndInOrder)
 	});
 }
 
+// [functional: VipPostSend VipSendWait] At every level a send is done without a call of the receiver's program.
 TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 {
-	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		Peer peer("idleReceiver");
 		peer.channel.put(level);
 		Pool pool(nic, kCount, most());
@@ -163,9 +166,10 @@ TEST_F(Levels, SendsAreDoneWithoutACallOfTheReceivingProcess)
 	});
 }
 
+// [functional: VipPostSend] RDMA writes work at every level.
 TEST_F(Levels, RdmaWriteArrivesIntact)
 {
-	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		Region target(nic, most() + 4096U, memory(nullptr, VIP_TRUE));
 		Pool pool(nic, 1, most());
 		Pair pair(nic, writable(ofLevel(level, most())));
@@ -182,9 +186,11 @@ TEST_F(Levels, RdmaWriteArrivesIntact)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] At every level an RDMA write with immediate data completes one receive with it,
+// and leaves its buffer alone.
 TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 {
-	atEach(nic, {kUnreliable, kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
 		bool lossy = level == kUnreliable;
 		Region target(nic, most() + 4096U, memory(nullptr, VIP_TRUE));
 		Pool pool(nic, 1, most());
@@ -200,8 +206,7 @@ TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 				VipRecvWait(pair.b, lossy ? 1000 : kPatience, &d);
 			}
 			ASSERT_EQ(in, d);
-			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE),
-				  statusOf(d));
+			EXPECT_EQ(status(VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE), statusOf(d));
 			EXPECT_EQ(70 + i, d->CS.ImmediateData);
 			// A device may not be able to tell how much came before the last packet. It
 			// may say so at a level that may lose packets.
@@ -214,24 +219,28 @@ TEST_F(Levels, RdmaWriteWithImmediateDataArrivesWithIt)
 	});
 }
 
+// [functional: VipPostSend VipErrorCallback] At the reliable levels a message without a receive breaks the connection,
+// and so does an RDMA write whose immediate data finds none. It is reported once at the receiver, as a lost connection
+// where the network cannot know the cause. At the sender it is reported as a lost connection.
 TEST_F(Levels, ReliableMessageWithoutAReceiveBreaksTheConnection)
 {
+	Region target(nic, 65536, memory(nullptr, VIP_TRUE));
 	atEach(nic, {kDelivery, kReception}, [&](VIP_RELIABILITY_LEVEL level) {
-		for (VIP_UINT32 bytes : {0U, 48U, 4096U, 65536U}) {
-			Pool pool(nic, 1, bytes);
-			Pair pair(nic, ofLevel(level));
-			VIP_DESCRIPTOR *d = pool.message(0, bytes);
-			ASSERT_TRUE(
-				isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
-			expectBroken(pair.a, pair.b);
-			ASSERT_TRUE(nic.errors.reaches(pair.b, 1)) << "the receiver is told";
-			VIP_ERROR_CODE code = nic.errors.first(pair.b).ErrorCode;
-			EXPECT_TRUE(code == VIP_ERROR_RECVQ_EMPTY || code == VIP_ERROR_CONN_LOST)
-				<< code;
-		}
+		for (VIP_UINT32 bytes : {0U, 48U, 4096U, 65536U})
+			for (bool isWrite : {false, true}) {
+				Pool pool(nic, 1, bytes);
+				Pair pair(nic, writable(ofLevel(level)));
+				VIP_DESCRIPTOR *d = isWrite ? setImmediate(pool.write(0, bytes, target), 1)
+							    : pool.message(0, bytes);
+				ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
+				EXPECT_EQ(Status{VIP_STATUS_REMOTE_DESC_ERROR}, Status{errorOf(d)});
+				expectLosses(pair.a, pair.b, VIP_ERROR_RECVQ_EMPTY, VIP_STATUS_OP_RECEIVE);
+			}
 	});
 }
 
+// [early: VipPostSend VipPostRecv] At the reliable levels a message too long for its receive is an error of both
+// descriptors, breaks the connection, and is not written behind the receive's end.
 TEST_F(Levels, ReliableMessageLongerThanItsReceiveBreaksTheConnection)
 {
 	constexpr VIP_UINT32 flushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
@@ -255,6 +264,8 @@ TEST_F(Levels, ReliableMessageLongerThanItsReceiveBreaksTheConnection)
 	});
 }
 
+// [full: VipPostSend VipSendWait VipSendDone] With reliable reception a send is done when its data is in the receiver's
+// memory.
 TEST_F(Levels, ReceptionOneSendIsDoneWhenItsDataIsInTheReceiversMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -276,6 +287,8 @@ TEST_F(Levels, ReceptionOneSendIsDoneWhenItsDataIsInTheReceiversMemory)
 	});
 }
 
+// [full: VipPostSend VipSendWait] With reliable reception each of several sends is done when its data is in the
+// receiver's memory.
 TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {
@@ -299,6 +312,8 @@ TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemor
 	});
 }
 
+// [full: VipPostSend VipSendWait] With reliable reception an RDMA write is done when its data is in the target's
+// memory.
 TEST_F(Levels, ReceptionRdmaWriteIsDoneWhenItsDataIsInTheTargetsMemory)
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Descriptors that are malformed. Posting them succeeds, and their status reports the error.
+// Descriptors with errors: malformed ones. Posting them succeeds, and their status reports the error.
 #include "harness.h"
 
 using namespace harness;
@@ -32,6 +32,8 @@ class DescriptorError : public NicTest
 	}
 };
 
+// [functional: VipPostSend VipPostRecv] The reserved bits of the control field are zero. The fourth value of the
+// operation field is not an operation.
 TEST_F(DescriptorError, ReservedBitsAndOperationAreAFormatError)
 {
 	Pool pool(nic, 1, 64);
@@ -47,6 +49,7 @@ TEST_F(DescriptorError, ReservedBitsAndOperationAreAFormatError)
 		}
 }
 
+// [functional: VipPostRecv] RDMA is for the send queue.
 TEST_F(DescriptorError, RdmaOnTheReceiveQueueIsAFormatError)
 {
 	Pool pool(nic, 1, 64);
@@ -58,6 +61,7 @@ TEST_F(DescriptorError, RdmaOnTheReceiveQueueIsAFormatError)
 	}
 }
 
+// [functional: VipPostSend] RDMA begins with an address segment.
 TEST_F(DescriptorError, RdmaWithoutAnAddressSegmentIsAFormatError)
 {
 	Pool pool(nic, 1, 64);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Protection tags and memory regions.
+// Memory and protection: tags and regions.
 #include "harness.h"
 
 #include <set>
@@ -22,8 +22,8 @@ class Memory : public NicTest
 			     within.handle());
 	}
 	// Whether a message goes from the one region to the other between two VIs of the tag.
-	bool works(VIP_PROTECTION_HANDLE viTag, VIP_UCHAR *from, VIP_MEM_HANDLE fromHandle,
-		   VIP_UCHAR *to, VIP_MEM_HANDLE toHandle)
+	bool works(VIP_PROTECTION_HANDLE viTag, VIP_UCHAR *from, VIP_MEM_HANDLE fromHandle, VIP_UCHAR *to,
+		   VIP_MEM_HANDLE toHandle)
 	{
 		Pool pool(nic, 2, 64); // the tag of the descriptors' own region does not matter
 		Pair pair(nic, ofTag(viTag));
@@ -33,30 +33,38 @@ class Memory : public NicTest
 		paint(from, 64, 7);
 		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
 		if (!harness::send(pair.a, out, pool.handle()) || errorOf(out)) {
-			EXPECT_EQ(VIP_UINT32{VIP_STATUS_PROTECTION_ERROR}, errorOf(out))
-				<< statusOf(out);
+			EXPECT_EQ(VIP_UINT32{VIP_STATUS_PROTECTION_ERROR}, errorOf(out)) << statusOf(out);
 			return false;
 		}
 		EXPECT_EQ(in, takeReceive(pair.b));
 		EXPECT_EQ(0U, errorOf(in)) << statusOf(in);
 		return painted(to, 64, 7);
 	}
+	// Addresses and handles that do not belong together, that never were, or that are no more.
+	static std::vector<std::pair<VIP_UCHAR *, VIP_MEM_HANDLE>> wrong(const Region &live, const Region &gone)
+	{
+		return {{live.data() + 1, live.handle()},
+			{live.data() + 4096, live.handle()},
+			{live.data(), 0},
+			{live.data(), ~VIP_MEM_HANDLE{0}},
+			{live.data(), live.handle() ^ 0x80000000U},
+			{gone.data(), gone.handle()}};
+	}
 };
 
-TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagInBothDirections)
+// [functional: VipCreatePtag VipRegisterMem VipCreateVi] VIs and regions without a tag work together with those of the
+// first tag that was made, even if the regions are older than the tag.
+TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTag)
 {
+	Region older(nic, 4096);
 	VIP_PROTECTION_HANDLE first = makeTag(nic);
 	Region tagged(nic, 4096, memory(first)), plain(nic, 4096);
 	EXPECT_TRUE(works(nullptr, tagged));
 	EXPECT_TRUE(works(first, plain));
+	EXPECT_TRUE(works(first, older));
 }
 
-TEST_F(Memory, FirstTagIsAnotherNameOfTheDefaultTagForRegionsThatWereThereBefore)
-{
-	Region plain(nic, 4096);
-	EXPECT_TRUE(works(makeTag(nic), plain));
-}
-
+// [functional: VipCreatePtag VipPostSend] A VI may only use regions of its own tag.
 TEST_F(Memory, SecondTagIsApart)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic), second = makeTag(nic), third = makeTag(nic);
@@ -71,6 +79,7 @@ TEST_F(Memory, SecondTagIsApart)
 	EXPECT_FALSE(works(nullptr, two, plain));
 }
 
+// [early: VipDestroyPtag] A tag cannot be destroyed while a VI or a region has it.
 TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 {
 	for (VIP_PROTECTION_HANDLE used : {makeTag(nic), makeTag(nic)}) {
@@ -86,6 +95,7 @@ TEST_F(Memory, DestroyOfATagThatAViOrARegionUsesFails)
 	}
 }
 
+// [early: VipDestroyPtag VipCreateVi VipRegisterMem] A destroyed tag is an invalid tag to every function.
 TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 {
 	for (VIP_PROTECTION_HANDLE gone : {makeTag(nic), makeTag(nic)}) {
@@ -97,11 +107,11 @@ TEST_F(Memory, DestroyedTagIsInvalidEverywhere)
 		Region region(nic, 4096);
 		EXPECT_EQ(VIP_INVALID_PTAG, VipDestroyPtag(nic, gone));
 		EXPECT_EQ(VIP_INVALID_PTAG, VipCreateVi(nic, &viAttributes, nullptr, nullptr, &vi));
-		EXPECT_EQ(VIP_INVALID_PTAG,
-			  VipRegisterMem(nic, region.data(), 64, &attributes, &handle));
+		EXPECT_EQ(VIP_INVALID_PTAG, VipRegisterMem(nic, region.data(), 64, &attributes, &handle));
 	}
 }
 
+// [early: VipRegisterMem] Each registered region has a handle that no other one has at the time.
 TEST_F(Memory, HandleIsNeverZeroNorAllOnesNorThatOfALiveRegion)
 {
 	std::vector<VIP_UCHAR> bytes(64 * 256);
@@ -109,8 +119,7 @@ TEST_F(Memory, HandleIsNeverZeroNorAllOnesNorThatOfALiveRegion)
 	std::vector<VIP_MEM_HANDLE> order;
 	for (unsigned i = 0; i < 256; i++) {
 		VIP_MEM_HANDLE handle = 0;
-		ASSERT_EQ(VIP_SUCCESS,
-			  VipRegisterMem(nic, bytes.data() + i * 64, 64, nullptr, &handle));
+		ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, bytes.data() + i * 64, 64, nullptr, &handle));
 		EXPECT_NE(0U, handle);
 		EXPECT_NE(0xFFFFFFFFU, handle);
 		EXPECT_TRUE(handles.insert(handle).second) << "given twice";
@@ -120,20 +129,27 @@ TEST_F(Memory, HandleIsNeverZeroNorAllOnesNorThatOfALiveRegion)
 		EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, bytes.data() + i * 64, order[i]));
 }
 
+// [functional: VipRegisterMem VipDeregisterMem VipQueryMem] Memory that is registered twice has two handles. Each has
+// its own rights, which VipQueryMem returns, and lives on without the other.
 TEST_F(Memory, SameRangeTwiceGivesTwoHandlesWithRightsOfTheirOwn)
 {
 	Region one(nic, 4096);
-	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE);
+	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE), got = writable;
 	VIP_MEM_HANDLE other = 0;
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, one.data(), 4096, &writable, &other));
 	EXPECT_NE(one.handle(), other);
+	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, one.data(), one.handle(), &got));
+	EXPECT_FALSE(got.EnableRdmaWrite);
+	EXPECT_FALSE(got.EnableRdmaRead);
+	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, one.data(), other, &got));
+	EXPECT_TRUE(got.EnableRdmaWrite);
 	EXPECT_TRUE(works(nullptr, one.data(), one.handle(), one.data() + 64, other));
 	EXPECT_EQ(VIP_SUCCESS, one.deregister());
-	EXPECT_TRUE(works(nullptr, one.data(), other, one.data() + 64, other))
-		<< "the other handle lives on";
+	EXPECT_TRUE(works(nullptr, one.data(), other, one.data() + 64, other)) << "the other handle lives on";
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, one.data(), other));
 }
 
+// [early: VipRegisterMem VipDeregisterMem] Regions may begin and end at any byte and overlap each other.
 TEST_F(Memory, OverlappingRegionsOfAnyAlignmentAndLength)
 {
 	std::vector<VIP_UCHAR> bytes(16384);
@@ -142,8 +158,7 @@ TEST_F(Memory, OverlappingRegionsOfAnyAlignmentAndLength)
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, lowData, 4999, nullptr, &low));
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, highData, 777, nullptr, &high));
 	EXPECT_TRUE(works(nullptr, lowData, low, highData, high));
-	EXPECT_TRUE(works(nullptr, highData + 777 - 64, high, lowData, low))
-		<< "up to the last byte";
+	EXPECT_TRUE(works(nullptr, highData + 777 - 64, high, lowData, low)) << "up to the last byte";
 	VIP_MEM_HANDLE single = 0;
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, highData, 1, nullptr, &single)) << "one byte";
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, highData, single));
@@ -151,70 +166,33 @@ TEST_F(Memory, OverlappingRegionsOfAnyAlignmentAndLength)
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, highData, high));
 }
 
-TEST_F(Memory, DeregisterNeedsTheAddressThatWasRegistered)
-{
-	Region region(nic, 8192);
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, region.data() + 1, region.handle()));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipDeregisterMem(nic, region.data() + 4096, region.handle()));
-	EXPECT_TRUE(works(nullptr, region));
-	EXPECT_EQ(VIP_SUCCESS, region.deregister());
-}
-
-TEST_F(Memory, DeregisteredHandleIsNoLongerUsable)
-{
-	Region gone(nic, 4096), live(nic, 4096);
-	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, gone.data(), gone.handle()));
-	EXPECT_FALSE(works(nullptr, gone, live));
-}
-
-TEST_F(Memory, HandlesThatNeverWere)
-{
-	Region region(nic, 4096);
-	for (VIP_MEM_HANDLE wrong :
-	     {VIP_MEM_HANDLE{0}, ~VIP_MEM_HANDLE{0}, region.handle() ^ 0x80000000U}) {
-		EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, region.data(), wrong))
-			<< wrong;
-	}
-}
-
-TEST_F(Memory, QueryMemTellsTheRightsOfEachHandle)
-{
-	Region one(nic, 4096);
-	VIP_MEM_ATTRIBUTES writable = memory(nullptr, VIP_TRUE), got{};
-	VIP_MEM_HANDLE other = 0;
-	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, one.data(), 4096, &writable, &other));
-	got.EnableRdmaWrite = VIP_TRUE;
-	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, one.data(), one.handle(), &got));
-	EXPECT_FALSE(got.EnableRdmaWrite);
-	EXPECT_FALSE(got.EnableRdmaRead);
-	EXPECT_EQ(VIP_SUCCESS, VipQueryMem(nic, one.data(), other, &got));
-	EXPECT_TRUE(got.EnableRdmaWrite);
-	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, one.data(), other));
-}
-
-TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
+// [early: VipDeregisterMem VipPostSend] A region is deregistered by its handle together with the address it was
+// registered with. Afterwards its handle may not be used any more.
+TEST_F(Memory, DeregisterNeedsALiveHandleAndItsAddress)
 {
 	Region live(nic, 8192), gone(nic, 4096);
 	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
-	struct {
-		VIP_UCHAR *data;
-		VIP_MEM_HANDLE handle;
-	} const wrong[] = {{live.data() + 1, live.handle()},
-			   {live.data() + 4096, live.handle()},
-			   {live.data(), 0},
-			   {live.data(), ~VIP_MEM_HANDLE{0}},
-			   {live.data(), live.handle() ^ 0x80000000U},
-			   {gone.data(), gone.handle()}};
+	for (auto [data, handle] : wrong(live, gone))
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipDeregisterMem(nic, data, handle)) << handle;
+	EXPECT_TRUE(works(nullptr, live));
+	EXPECT_FALSE(works(nullptr, gone, live));
+	EXPECT_EQ(VIP_SUCCESS, live.deregister());
+}
+
+// [functional: VipQueryMem VipSetMemAttributes] VipQueryMem and VipSetMemAttributes need a region's handle together
+// with its address.
+TEST_F(Memory, QueryMemAndSetMemAttributesNeedALiveHandleAndItsAddress)
+{
+	Region live(nic, 8192), gone(nic, 4096);
 	VIP_MEM_ATTRIBUTES attributes{};
-	for (const auto &w : wrong) {
-		EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryMem(nic, w.data, w.handle, &attributes));
-		EXPECT_EQ(VIP_INVALID_PARAMETER,
-			  VipSetMemAttributes(nic, w.data, w.handle, &attributes));
+	ASSERT_EQ(VIP_SUCCESS, gone.deregister());
+	for (auto [data, handle] : wrong(live, gone)) {
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipQueryMem(nic, data, handle, &attributes));
+		EXPECT_EQ(VIP_INVALID_PARAMETER, VipSetMemAttributes(nic, data, handle, &attributes));
 	}
 }
 
+// [functional: VipRegisterMem] A region may be many megabytes long, and is usable to its last byte.
 TEST_F(Memory, LargeRegion)
 {
 	constexpr size_t bytes = 64 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Changing the tag and the RDMA rights of a region, and which VIs may use it before and after. The
+// Changing the attributes of memory: its tag and its RDMA rights, and which VIs may use it before and after. The
 // handle stays the same.
 #include "harness.h"
 
@@ -44,10 +44,11 @@ class MemoryAttributes : public NicTest
 	{
 		return VipSetMemAttributes(nic, region.data(), region.handle(), &attributes);
 	}
-	void expectAttributes(const Region &region, const VIP_MEM_ATTRIBUTES &expected)
+	// `handle` is another one of the region's memory.
+	void expectAttributes(const Region &region, const VIP_MEM_ATTRIBUTES &expected, VIP_MEM_HANDLE handle = 0)
 	{
 		VIP_MEM_ATTRIBUTES got{};
-		ASSERT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), region.handle(), &got));
+		ASSERT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), handle ? handle : region.handle(), &got));
 		EXPECT_EQ(expected.Ptag, got.Ptag);
 		EXPECT_EQ(expected.EnableRdmaWrite, got.EnableRdmaWrite);
 		EXPECT_EQ(expected.EnableRdmaRead, got.EnableRdmaRead);
@@ -78,12 +79,12 @@ class MemoryAttributes : public NicTest
 		return statusOf(in);
 	}
 	// Returns the status of an RDMA write into the region, by the peer of a VI of the tag.
-	Status writeInto(const Region &region, VIP_PROTECTION_HANDLE tag)
+	Status writeInto(const Region &region, VIP_PROTECTION_HANDLE tag, VIP_MEM_HANDLE handle = 0)
 	{
 		Pool pool(nic, 1, 64, memory(tag));
 		Pair pair(nic, writable(ofTag(tag)));
 		paint(pool.buffer(0), 64, ++seed_);
-		VIP_DESCRIPTOR *d = pool.write(0, 64, region);
+		VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), handle ? handle : region.handle());
 		EXPECT_TRUE(harness::send(pair.a, d, pool.handle()));
 		if (!errorOf(d)) {
 			EXPECT_TRUE(eventually([&] { return painted(region.data(), 64, seed_); }));
@@ -103,6 +104,8 @@ class MemoryAttributes : public NicTest
 	unsigned seed_ = 100; // differs from the seeds of messages
 };
 
+// [functional: VipSetMemAttributes VipQueryMem VipPostSend VipPostRecv] After each change of a region's tag, VIs of the
+// new tag alone may send from it and receive into it.
 TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 {
 	makeTag(nic);
@@ -120,6 +123,8 @@ TEST_F(MemoryAttributes, TagIsThatOfTheVisThatMayUseTheRegion)
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
 }
 
+// [functional: VipSetMemAttributes VipPostRecv] A receive into a region whose tag has changed since it was posted
+// fails, and nothing is written there.
 TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiveWasPosted)
 {
 	constexpr VIP_UINT32 most = kTransferSize;
@@ -141,6 +146,8 @@ TEST_F(MemoryAttributes, NoMessageComesIntoMemoryThatHasAnotherTagSinceTheReceiv
 	}
 }
 
+// [functional: VipSetMemAttributes VipDestroyPtag] The present tag of a region cannot be destroyed. Its former tag can
+// be destroyed.
 TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 {
 	makeTag(nic);
@@ -155,19 +162,8 @@ TEST_F(MemoryAttributes, FormerTagIsFreeAndTheNewOneInUse)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, present));
 }
 
-TEST_F(MemoryAttributes, TagMayBeThatOfNoOtherNicHandle)
-{
-	Nic other;
-	VIP_PROTECTION_HANDLE foreign = makeTag(other);
-	Region region(nic, 4096);
-	EXPECT_EQ(VIP_INVALID_PTAG, set(region, memory(foreign)));
-	VIP_MEM_ATTRIBUTES attributes = memory(nullptr);
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipSetMemAttributes(other, region.data(), region.handle(), &attributes));
-	EXPECT_EQ(VIP_INVALID_PARAMETER,
-		  VipQueryMem(other, region.data(), region.handle(), &attributes));
-}
-
+// [functional: VipSetMemAttributes VipQueryMem] Attributes that are refused change neither the result of VipQueryMem
+// nor the VIs that may use the region.
 TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 {
 	makeTag(nic);
@@ -184,6 +180,7 @@ TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 	EXPECT_EQ(kNotWritten, writeInto(region, nullptr));
 }
 
+// [functional: VipSetMemAttributes] A region may be given the attributes that it has.
 TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 {
 	makeTag(nic);
@@ -199,6 +196,8 @@ TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 	}
 }
 
+// [functional: VipSetMemAttributes VipPostSend] A region that has lost the right can no longer be written to, but
+// received into; other regions, and other handles of the same memory, keep theirs.
 TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 {
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE), closed = memory(nullptr);
@@ -212,21 +211,14 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 	EXPECT_EQ(kWritten, writeInto(same, nullptr)) << "another region";
 	// The region keeps its local rights, and its other handle keeps its rights.
 	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
-	VIP_MEM_ATTRIBUTES got{};
-	ASSERT_EQ(VIP_SUCCESS, VipQueryMem(nic, region.data(), other, &got));
-	EXPECT_TRUE(got.EnableRdmaWrite);
-	Pool pool(nic, 1, 64);
-	Pair pair(nic, writable());
-	paint(pool.buffer(0), 64, 77);
-	VIP_DESCRIPTOR *d = pool.write(0, 64, region.data(), other);
-	ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
-	EXPECT_EQ(kWritten, statusOf(d));
-	EXPECT_TRUE(eventually([&] { return painted(region.data(), 64, 77); }));
+	expectAttributes(region, open, other);
+	EXPECT_EQ(kWritten, writeInto(region, nullptr, other));
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, region.data(), other));
 	EXPECT_EQ(VIP_SUCCESS, region.deregister());
 	EXPECT_EQ(VIP_INVALID_PARAMETER, set(region, open));
 }
 
+// [functional: VipSetMemAttributes VipPostSend] A change holds for connections that were there before it.
 TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
 {
 	Region region(nic, 4096, memory(nullptr, VIP_TRUE));
@@ -241,11 +233,13 @@ TEST_F(MemoryAttributes, OfAConnectionThatStaysAreThoseOfTheMoment)
 	EXPECT_TRUE(untouched(region.data() + 64, 64));
 }
 
+// [functional: VipSetMemAttributes VipPostSend] A region can be given the right to be written to. After each change of
+// its tag it can be written to through VIs of the new tag alone, with the same handle.
 TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 {
 	makeTag(nic);
 	VIP_PROTECTION_HANDLE one = makeTag(nic), other = makeTag(nic);
-	Region region(nic, 4096, memory(one, VIP_TRUE));
+	Region region(nic, 4096, memory(one));
 	for (VIP_PROTECTION_HANDLE now : {other, one}) {
 		ASSERT_EQ(VIP_SUCCESS, set(region, memory(now, VIP_TRUE)));
 		for (VIP_PROTECTION_HANDLE vis : {one, other, VIP_PROTECTION_HANDLE{nullptr}})
@@ -253,8 +247,8 @@ TEST_F(MemoryAttributes, TagOfARegionThatPeersWriteIsChanged)
 	}
 }
 
-// Some devices cannot give rights under an existing handle. Then the call returns
-// VIP_ERROR_NOT_SUPPORTED.
+// [functional: VipSetMemAttributes VipQueryMem] A region that is given the right can be written to; or the NIC says
+// that it cannot give any, and nothing has changed.
 TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
 {
 	VIP_MEM_ATTRIBUTES closed = memory(nullptr), open = memory(nullptr, VIP_TRUE);
@@ -275,6 +269,8 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsGivenIsAllowedOrNotSupported)
 	}
 }
 
+// [functional: VipSetMemAttributes VipPostSend VipPostRecv] Messages between other regions are not disturbed by changes
+// of one.
 TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 {
 	constexpr unsigned count = 200;
@@ -283,9 +279,7 @@ TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 	Pool pool(nic, 2, 64);
 	Pair pair(nic);
 	Region region(nic, 4096);
-	Changer changer([&](unsigned i) {
-		ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate)));
-	});
+	Changer changer([&](unsigned i) { ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate))); });
 	for (unsigned i = 0; changer.goesOn(i < count); i++) {
 		ASSERT_TRUE(pool.postReceive(pair.b, 0, 64));
 		ASSERT_TRUE(isSent(pair.a, pool.message(1, 64), pool.handle()));
@@ -295,6 +289,8 @@ TEST_F(MemoryAttributes, MessagesGoOnWhileOtherRegionsChange)
 
 // Each receive is posted before or after a change. A receive in memory of another tag is done at
 // once. Receives behind one that is not done wait for a connection.
+// [functional: VipSetMemAttributes VipPostRecv] A receive that is posted while its region's tag changes finds the old
+// tag or the new one: it stays posted, or is a protection error.
 TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 {
 	constexpr unsigned rounds = 15, count = 64;
@@ -303,9 +299,8 @@ TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 	Pool pool(nic, count, 16);
 	Region region(nic, 4096);
 	{
-		Changer changer([&](unsigned i) {
-			ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate)));
-		});
+		Changer changer(
+			[&](unsigned i) { ASSERT_EQ(VIP_SUCCESS, set(region, memory(i % 2 ? nullptr : separate))); });
 		for (unsigned round = 0; changer.goesOn(round < rounds); round++) {
 			Vi vi(nic);
 			for (unsigned i = 0; i < count; i++) {
@@ -327,7 +322,8 @@ TEST_F(MemoryAttributes, PostingWhileTheRegionsTagChanges)
 	EXPECT_EQ(kReceived, receiveInto(region, nullptr));
 }
 
-// If an RDMA write is allowed before and after a change it is always allowed.
+// [functional: VipSetMemAttributes VipPostSend] What may be written before and after a change may be written
+// throughout.
 TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 {
 	constexpr unsigned count = 3000;
@@ -337,8 +333,7 @@ TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());
 	Changer changer([&](unsigned i) {
-		VIP_RETURN result =
-			set(region, memory(i % 2 ? nullptr : alias, VIP_TRUE, i / 2 % 2));
+		VIP_RETURN result = set(region, memory(i % 2 ? nullptr : alias, VIP_TRUE, i / 2 % 2));
 		ASSERT_TRUE(result == VIP_SUCCESS || result == VIP_INVALID_RDMAREAD ||
 			    result == VIP_ERROR_NOT_SUPPORTED)
 			<< testing::PrintToString(result);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The name service.
+// Names of hosts: the name service.
 #include "harness.h"
 
 #include <algorithm>
@@ -29,8 +29,7 @@ class Names : public NicTest
 		found.get()->HostAddressLen = lengthOnEntry;
 		found.get()->DiscriminatorLen = 0x5A5A;
 		VIP_RETURN result = VipNSGetHostByName(nic, name.data(), found.get(), 0);
-		EXPECT_EQ(0x5A5A, found.get()->DiscriminatorLen)
-			<< "not the name service's to write";
+		EXPECT_EQ(0x5A5A, found.get()->DiscriminatorLen) << "not the name service's to write";
 		if (result == VIP_SUCCESS) {
 			EXPECT_EQ(nic.attributes().NicAddressLen, found.get()->HostAddressLen);
 			found.get()->HostAddressLen = nic.attributes().NicAddressLen;
@@ -66,15 +65,14 @@ class Names : public NicTest
 	}
 };
 
+// [functional: VipNSGetHostByName] A host's own name, with its domain or without, leads to itself.
 TEST_F(Names, ThisHostsNameIsAnAddressOfThisHost)
 {
-	expectThisHost(hostname());
-}
-TEST_F(Names, ThisHostsShortNameIsAnAddressOfThisHost)
-{
 	std::string name = hostname();
+	expectThisHost(name);
 	expectThisHost(name.substr(0, name.find('.')));
 }
+// [functional: VipNSGetHostByName] localhost, or a loopback address in text form, is this NIC.
 TEST_F(Names, LocalhostAndItsAddressesAreThisNicsOwnAddress)
 {
 	expectOwn("localhost");
@@ -84,6 +82,7 @@ TEST_F(Names, LocalhostAndItsAddressesAreThisNicsOwnAddress)
 		expectOwn("::1");
 }
 
+// [functional: VipNSGetHostByName] An address in writing is a name of itself.
 TEST_F(Names, AddressInWritingIsTheAddressItself)
 {
 	// An IPv4 address is the first four bytes of a host address of six bytes. The rest is zero.
@@ -100,6 +99,7 @@ TEST_F(Names, AddressInWritingIsTheAddressItself)
 	}
 }
 
+// [functional: VipNSGetHostByName] The name service writes the length of the address and ignores its former value.
 TEST_F(Names, HostAddressLenOnEntryIsIgnored)
 {
 	for (VIP_UINT16 length : {0, 1, 4, 6, 16, 0xFFFF}) {
@@ -109,18 +109,18 @@ TEST_F(Names, HostAddressLenOnEntryIsIgnored)
 	}
 }
 
+// [functional: VipNSGetHostByName] The name service writes a host address and nothing behind it.
 TEST_F(Names, OnlyTheHostAddressIsWritten)
 {
 	std::vector<VIP_UCHAR> bytes(256, 0x5A);
 	char name[] = "localhost";
-	ASSERT_EQ(VIP_SUCCESS,
-		  VipNSGetHostByName(nic, name, reinterpret_cast<VIP_NET_ADDRESS *>(bytes.data()),
-				     0));
-	for (size_t i = offsetof(VIP_NET_ADDRESS, HostAddress) + nic.attributes().NicAddressLen;
-	     i < bytes.size(); i++)
+	ASSERT_EQ(VIP_SUCCESS, VipNSGetHostByName(nic, name, reinterpret_cast<VIP_NET_ADDRESS *>(bytes.data()), 0));
+	for (size_t i = offsetof(VIP_NET_ADDRESS, HostAddress) + nic.attributes().NicAddressLen; i < bytes.size(); i++)
 		ASSERT_EQ(0x5A, bytes[i]) << "byte " << i;
 }
 
+// [functional: VipNSGetHostByName VipConnectRequest] A request to an address that the name service returns leads to a
+// connection.
 TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 {
 	std::string host, discriminator = freshDiscriminator();
@@ -131,6 +131,7 @@ TEST_F(Names, ResolvedAddressCanBeConnectedTo)
 	EXPECT_TRUE(served.get());
 }
 
+// [functional: VipNSGetHostByName] An unknown name is an error of the name service.
 TEST_F(Names, UnknownNameIsANameServiceError)
 {
 	std::string host;
@@ -138,6 +139,7 @@ TEST_F(Names, UnknownNameIsANameServiceError)
 		EXPECT_EQ(VIP_ERROR_NAMESERVICE, resolve(name, &host)) << "\"" << name << "\"";
 }
 
+// [functional: VipNSGetHostByName] An index beyond the addresses of a name is an error of the name service.
 TEST_F(Names, IndexBeyondTheAddressesOfANameIsANameServiceError)
 {
 	Address found(nic);
@@ -145,6 +147,7 @@ TEST_F(Names, IndexBeyondTheAddressesOfANameIsANameServiceError)
 	EXPECT_EQ(VIP_ERROR_NAMESERVICE, VipNSGetHostByName(nic, name, found.get(), 1000));
 }
 
+// [functional: VipNSInit VipNSShutdown] The name service can be started and ended again and again.
 TEST_F(Names, InitMayBeRepeated)
 {
 	char info[16] = "";
@@ -157,6 +160,7 @@ TEST_F(Names, InitMayBeRepeated)
 	expectOwn("localhost");
 }
 
+// [functional: VipNSShutdown] The end of the name service is not that of the NIC.
 TEST_F(Names, ShutdownLeavesTheNicAndItsConnectionsAlone)
 {
 	Pair pair(nic);
@@ -164,6 +168,8 @@ TEST_F(Names, ShutdownLeavesTheNicAndItsConnectionsAlone)
 	expectTalk(pair.a, pair.b);
 }
 
+// [functional: VipNSGetHostByAddr VipNSGetHostByName] An address has a name, which fits into the room it was given or
+// is not written.
 TEST_F(Names, OwnAddressHasANameThatLeadsBackToIt)
 {
 	Address own(nic.address(), "");

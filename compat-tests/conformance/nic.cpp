@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Opening, querying and closing NICs.
+// Opening NICs, querying and closing them.
 #include "harness.h"
 
 #include <cstdlib>
@@ -43,6 +43,8 @@ class NicHandle : public NicTest
 	}
 };
 
+// [early: VipQueryNic] A NIC reports its name, its address and its limits. The limits are at least those that programs
+// assume.
 TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
 {
 	const VIP_NIC_ATTRIBUTES &limits = nic.attributes();
@@ -69,11 +71,11 @@ TEST_F(NicHandle, LimitsAreThoseThatProgramsRelyOn)
 	EXPECT_GT(limits.NativeMTU, 0U);
 	EXPECT_LE(limits.NativeMTU, limits.MaxTransferSize);
 	EXPECT_TRUE(limits.ReliabilityLevelSupport & VIP_SERVICE_RELIABLE_DELIVERY);
-	EXPECT_EQ(0, limits.RDMAReadSupport & ~limits.ReliabilityLevelSupport)
-		<< "reads at levels that are not there";
+	EXPECT_EQ(0, limits.RDMAReadSupport & ~limits.ReliabilityLevelSupport) << "reads at levels that are not there";
 	EXPECT_FALSE(limits.RDMAReadSupport & VIP_SERVICE_UNRELIABLE);
 }
 
+// [early: VipQueryNic] A NIC's attributes do not change while its handle is open.
 TEST_F(NicHandle, AttributesAreTheSameForAsLongAsTheHandleIsOpen)
 {
 	Vi vi(nic);
@@ -93,12 +95,17 @@ TEST_F(NicHandle, AttributesAreTheSameForAsLongAsTheHandleIsOpen)
 	EXPECT_EQ(first.ReliabilityLevelSupport, again.ReliabilityLevelSupport);
 }
 
+// [functional: VipOpenNic] Every NIC name that programs use, of any maker, opens a NIC. VINIC without a number is the
+// first one.
 TEST_F(NicHandle, NamesOfHardwareThatIsGoneOpen)
 {
 	for (const char *name : {"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0"})
 		EXPECT_EQ(VIP_SUCCESS, opens(name)) << name;
+	EXPECT_EQ(Nic("VINIC0").address(), Nic("VINIC").address());
 }
 
+// [functional: VipOpenNic VipQueryNic] The names of the loopback device lead to a NIC whose network ends at this
+// machine.
 TEST_F(NicHandle, NamesOfTheLoopbackDeviceOpenAndReachThisMachineOnly)
 {
 	for (const char *name : {"via_lo", "/dev/via_lo", "/etc/via_lo"}) {
@@ -109,22 +116,15 @@ TEST_F(NicHandle, NamesOfTheLoopbackDeviceOpenAndReachThisMachineOnly)
 	}
 }
 
-TEST_F(NicHandle, VinicIsVinic0)
-{
-	Nic one("VINIC"), other("VINIC0");
-	ASSERT_TRUE(one.opened());
-	ASSERT_TRUE(other.opened());
-	EXPECT_EQ(one.address(), other.address());
-}
-
+// [early: VipOpenNic] A name that no NIC has is an invalid parameter.
 TEST_F(NicHandle, UnknownNameIsInvalid)
 {
 	std::string tooLong(5000, 'n');
-	for (const char *name :
-	     {"no such nic", "", "/", "/dev/null", "nic-1", "nic0x", "%s%n", tooLong.c_str()})
+	for (const char *name : {"no such nic", "", "/", "/dev/null", "nic-1", "nic0x", "%s%n", tooLong.c_str()})
 		EXPECT_EQ(VIP_INVALID_PARAMETER, opens(name)) << name;
 }
 
+// [functional: VipOpenNic] Opening NICs by increasing numbers fails after the last one.
 TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
 {
 	int number = 0;
@@ -134,10 +134,11 @@ TEST_F(NicHandle, ProbingNic0Nic1AndSoOnEnds)
 	EXPECT_GE(number, 1);
 	// The name is valid but has no device, or is not valid. Programs take any failure as the
 	// end of their search.
-	EXPECT_TRUE(result == VIP_INVALID_PARAMETER || result == VIP_ERROR_RESOURCE)
-		<< testing::PrintToString(result);
+	EXPECT_TRUE(result == VIP_INVALID_PARAMETER || result == VIP_ERROR_RESOURCE) << testing::PrintToString(result);
 }
 
+// [functional: VipOpenNic VipCloseNic VipErrorCallback] Each opening of a NIC gives another handle, with objects and an
+// error handler of its own.
 TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 {
 	Nic other, third;
@@ -157,16 +158,8 @@ TEST_F(NicHandle, SeveralHandlesOfOneNicAreIndependent)
 	EXPECT_EQ(0U, nic.errors.count(server));
 }
 
-TEST_F(NicHandle, MemoryOfOneHandleIsNotUsableByVisOfAnother)
-{
-	Nic other;
-	Pool others(other, 1, 64), mine(nic, 2, 64);
-	Pair pair(nic);
-	ASSERT_TRUE(mine.postReceive(pair.b, 0, 64));
-	VIP_DESCRIPTOR *d = others.message(0, 64);
-	ASSERT_TRUE(isSent(pair.a, d, mine.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR));
-}
-
+// [functional: VipCloseNic] Closing a NIC releases all its objects and makes their handles invalid. The peers of its
+// connections notice.
 TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 {
 	Nic doomed;
@@ -199,6 +192,7 @@ TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 	expectWorks(nic);
 }
 
+// [functional: VipOpenNic VipCloseNic] A closed NIC leaves nothing behind in the process.
 TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 {
 	auto cycle = [this](bool use) {
@@ -218,6 +212,8 @@ TEST_F(NicHandle, OpenedAndClosedFiftyTimesLeaksNeitherFilesNorThreads)
 		<< entriesOf("/proc/self/fd") - files << " files more";
 }
 
+// [functional: VipDestroyVi VipDestroyCQ] Destroyed objects, and requests that failed, leave nothing behind in the
+// process.
 TEST_F(NicHandle, ObjectsMadeAndDestroyedAndRequestsInVainLeakNoFiles)
 {
 	auto cycle = [this] {

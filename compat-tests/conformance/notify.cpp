@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipSendNotify and VipRecvNotify.
+// Handlers of queues: VipSendNotify and VipRecvNotify.
 #include "notify.h"
 
 #include <atomic>
@@ -42,53 +42,45 @@ class Notify : public PairTest
 	Calls calls;
 };
 
-TEST_F(Notify, OnceTheReceiveIsDoneTheHandlerGetsItOffTheQueue)
+// [functional: VipRecvNotify VipSendNotify] When a receive or a send is done, and not before, the handler is called
+// with it on another thread; it is off its queue then.
+TEST_F(Notify, OnceTheDescriptorIsDoneTheHandlerGetsItOffTheQueue)
 {
 	Pool pool(nic, 2, 64);
+	Calls ofSends;
 	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
+	ASSERT_EQ(VIP_SUCCESS, VipSendNotify(a(), &ofSends, Calls::ofVi));
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
 	paint(pool.buffer(1), 64, 5);
-	ASSERT_TRUE(pool.send(a(), 1, 64));
-	ASSERT_TRUE(calls.reach(1));
-	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
-	EXPECT_EQ(VIP_VI_HANDLE{b()}, calls[0].vi);
-	EXPECT_EQ(pool.descriptor(0), calls[0].descriptor);
-	EXPECT_NE(std::this_thread::get_id(), calls[0].thread);
-	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
+	ASSERT_TRUE(pool.postSend(a(), 1, 64));
+	for (bool sent : {false, true}) {
+		SCOPED_TRACE(sent ? "sent" : "received");
+		Calls &own = sent ? ofSends : calls;
+		Vi &vi = sent ? a() : b();
+		ASSERT_TRUE(own.reach(1));
+		EXPECT_EQ(VIP_NIC_HANDLE{nic}, own[0].nic);
+		EXPECT_EQ(VIP_VI_HANDLE{vi}, own[0].vi);
+		EXPECT_EQ(pool.descriptor(sent), own[0].descriptor);
+		EXPECT_NE(std::this_thread::get_id(), own[0].thread);
+		EXPECT_EQ(status(sent ? VIP_STATUS_OP_SEND : VIP_STATUS_OP_RECEIVE), statusOf(own[0].descriptor));
+		VIP_DESCRIPTOR *d = pool.descriptor(1);
+		EXPECT_EQ(VIP_DESCRIPTOR_ERROR, (sent ? VipSendDone : VipRecvDone)(vi, &d)) << "still on the queue";
+		EXPECT_EQ(nullptr, d);
+	}
 	EXPECT_EQ(64U, pool.descriptor(0)->CS.Length);
 	EXPECT_TRUE(painted(pool.buffer(0), 64, 5));
-	VIP_DESCRIPTOR *d = pool.descriptor(1);
-	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipRecvDone(b(), &d)) << "still on the queue";
-	EXPECT_EQ(nullptr, d);
 }
 
-TEST_F(Notify, OnceTheSendIsDoneTheHandlerGetsItOffTheQueue)
-{
-	Pool pool(nic, 2, 64);
-	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
-	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
-	ASSERT_TRUE(pool.postSend(a(), 1, 64));
-	ASSERT_TRUE(calls.reach(1));
-	EXPECT_EQ(VIP_VI_HANDLE{a()}, calls[0].vi);
-	EXPECT_EQ(pool.descriptor(1), calls[0].descriptor);
-	EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(pool.descriptor(1)));
-	VIP_DESCRIPTOR *d;
-	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(a(), &d));
-	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
-}
-
+// [functional: VipSendNotify VipRecvNotify] A handler is called, too, for a descriptor that was done before it was
+// asked for.
 TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 {
 	Pool pool(nic, 2, 64);
 	ASSERT_TRUE(pool.postReceives(b(), 1, 64));
 	ASSERT_TRUE(pool.postSend(a(), 1, 64));
-	auto bothAreDone = [&] {
-		a().state(); // some libraries look only in a call
-		b().state();
-		return pool.descriptor(0)->CS.Status && pool.descriptor(1)->CS.Status;
-	};
-	ASSERT_TRUE(eventually(bothAreDone));
+	ASSERT_TRUE(isDoneWhenAsked(b(), pool.descriptor(0)));
+	ASSERT_TRUE(isDoneWhenAsked(a(), pool.descriptor(1)));
 	ASSERT_EQ(VIP_SUCCESS, recvNotify(b()));
 	ASSERT_TRUE(calls.reach(1));
 	ASSERT_EQ(VIP_SUCCESS, sendNotify(a()));
@@ -97,6 +89,8 @@ TEST_F(Notify, OfWhatIsDoneAlreadyCallsTheHandlerAtOnce)
 	EXPECT_EQ(pool.descriptor(1), calls[1].descriptor);
 }
 
+// [functional: VipRecvNotify] A handler is called once for each time it was asked for; later descriptors stay on their
+// queue.
 TEST_F(Notify, IsOneShot)
 {
 	Pool pool(nic, 3, 64);
@@ -109,6 +103,8 @@ TEST_F(Notify, IsOneShot)
 	EXPECT_EQ(pool.descriptor(1), takeReceive(b()));
 }
 
+// [functional: VipRecvNotify] Several handlers may wait on a queue; they are called in the order of asking, each for
+// the next descriptor.
 TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 {
 	constexpr size_t count = 20;
@@ -128,6 +124,8 @@ TEST_F(Notify, SeveralOutstandingServeOneDescriptorEachInOrder)
 	}
 }
 
+// [functional: VipSendNotify] Handlers may wait on the queues of many VIs; each is called for its own queue's
+// descriptor.
 TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 {
 	constexpr size_t count = 80; // exceeds the descriptors that a library may reserve for handlers
@@ -145,6 +143,8 @@ TEST_F(Notify, TheQueuesOfManyVisEachCallTheirOwn)
 	}
 }
 
+// [functional: VipRecvNotify VipDisconnect] Handlers get descriptors that are flushed, by a disconnect or by the loss
+// of the peer, like all others.
 TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 {
 	Pool pool(nic, 4, 64);
@@ -157,10 +157,11 @@ TEST_F(Notify, FlushedDescriptorsAreDeliveredToo)
 	ASSERT_EQ(VIP_SUCCESS, VipDisconnect(a())); // b loses the connection
 	ASSERT_TRUE(calls.reach(4));
 	for (size_t i = 0; i < 4; i++)
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR),
-			  statusOf(calls[i].descriptor));
+		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR), statusOf(calls[i].descriptor));
 }
 
+// [functional: VipRecvNotify VipDisconnect VipConnectRequest] A handler goes on waiting while its VI is disconnected
+// and connected anew.
 TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 {
 	Pool pool(nic, 2, 64);
@@ -177,6 +178,7 @@ TEST_F(Notify, StaysOutstandingWhileTheViIsDisconnectedAndConnectedAnew)
 }
 
 // A fault here also stops programs that consist of handlers alone.
+// [functional: VipSendNotify VipRecvNotify VipPostSend VipPostRecv] A handler may post, and ask to be called again.
 TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 {
 	constexpr unsigned rounds = 200;
@@ -207,6 +209,8 @@ TEST_F(Notify, HandlersThatPostAndAskToBeCalledAgainKeepAPingPongGoing)
 	EXPECT_TRUE(calls.reach(2 * rounds)) << calls.count() << " of " << 2 * rounds;
 }
 
+// [functional: VipRecvNotify VipRecvDone VipRecvWait] A handler may wait on a queue from which other threads take; each
+// descriptor goes to one of them.
 TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 {
 	constexpr unsigned count = 300;
@@ -247,6 +251,8 @@ TEST_F(Notify, DescriptorsGoEitherToTheHandlerOrToAThreadThatTakesThemItself)
 		EXPECT_EQ(1U, times[i]) << i;
 }
 
+// [functional: VipSendNotify VipErrorCallback] At most one handler of a NIC runs at a time, be it for descriptors or
+// for errors.
 TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 {
 	constexpr size_t each = 100;
@@ -259,8 +265,7 @@ TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 		std::this_thread::yield();
 		running--;
 	};
-	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &enter, [](VIP_PVOID context,
-								VIP_ERROR_DESCRIPTOR *) {
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &enter, [](VIP_PVOID context, VIP_ERROR_DESCRIPTOR *) {
 			  (*static_cast<decltype(enter) *>(context))();
 			  errors++;
 		  }));
@@ -280,6 +285,8 @@ TEST_F(Notify, HandlersRunOneAtATimeThoseForErrorsIncluded)
 	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(nic, &nic.errors, Errors::handler));
 }
 
+// [functional: VipSendNotify VipDisconnect VipDestroyVi] A handler may disconnect VIs, and destroy the one that it is
+// about, which cancels those that wait there.
 TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
@@ -299,6 +306,7 @@ TEST_F(Notify, HandlerMayDisconnectAndDestroyItsVi)
 	EXPECT_FALSE(calls.reach(2, kQuiet)) << "the others were cancelled";
 }
 
+// [functional: VipSendNotify VipCloseNic] A handler may close its NIC, which cancels those that wait there.
 TEST_F(Notify, HandlerMayCloseItsNic)
 {
 	auto doomed = std::make_unique<Nic>();
@@ -313,6 +321,8 @@ TEST_F(Notify, HandlerMayCloseItsNic)
 	EXPECT_FALSE(calls.reach(2, kQuiet));
 }
 
+// [functional: VipSendNotify VipRecvNotify VipDestroyVi] Handlers that wait on the queues of a VI are not called when
+// it is destroyed.
 TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
@@ -327,24 +337,25 @@ TEST_F(Notify, DestroyOfAViCancelsWhatIsOutstanding)
 	EXPECT_FALSE(calls.reach(1, kQuiet));
 }
 
+// [functional: VipSendNotify VipDestroyVi] To destroy a VI waits for a handler that is about it; none runs afterwards.
 TEST_F(Notify, DestroyOfAViWaitsForItsHandlerAndNoneRunsAfterIt)
 {
 	VIP_VI_HANDLE vi = makeVi(nic);
 	Pool pool(nic, 8, 64);
-	expectWaitsForTheHandler(
-		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return VipDestroyVi(vi); });
+	expectWaitsForTheHandler(calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return VipDestroyVi(vi); });
 }
 
+// [functional: VipSendNotify VipCloseNic] To close a NIC waits for a handler that runs; none runs afterwards.
 TEST_F(Notify, CloseOfTheNicWaitsForAHandlerAndNoneRunsAfterIt)
 {
 	Nic doomed;
 	Pool pool(doomed, 8, 64);
 	Vi vi(doomed);
-	expectWaitsForTheHandler(
-		calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return doomed.close(); });
+	expectWaitsForTheHandler(calls, [&] { notifyOfFlushedSends(vi, pool, 8); }, [&] { return doomed.close(); });
 }
 
-// One call waits for the handler, and the handler's call waits for all calls on the NIC.
+// [functional: VipSendNotify VipCloseNic VipDestroyVi] A handler may close the NIC although another thread waits for
+// its end to destroy its VI.
 TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 {
 	Nic doomed;
@@ -371,43 +382,30 @@ TEST_F(Notify, HandlerMayCloseTheNicWhileAnotherThreadDestroysItsVi)
 
 VIP_PEER(exitsInAHandler)
 {
-	Nic nic;
-	Pool pool(nic, 1, 64);
-	Vi vi(nic);
-	VIP_DESCRIPTOR *d;
-	VipSendNotify(vi, nullptr,
-		      [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) { exit(0); });
-	VipPostSend(vi, pool.message(0, 64), pool.handle());
-	VipRecvWait(vi, VIP_INFINITE, &d);
-	ADD_FAILURE() << "the wait ended";
-}
-
-TEST_F(Notify, HandlerMayExitWhileOtherThreadsWait)
-{
-	Peer peer("exitsInAHandler");
-	peer.finish();
-}
-
-VIP_PEER(closesItsNicAtTheExitOfAHandler)
-{
 	static VIP_NIC_HANDLE handle;
 	Nic nic;
 	Pool pool(nic, 1, 64);
 	Vi vi(nic);
 	VIP_DESCRIPTOR *d;
 	handle = nic;
-	atexit([] { _exit(VipCloseNic(handle) == VIP_SUCCESS ? 0 : 3); });
-	VipSendNotify(vi, nullptr,
-		      [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) { exit(0); });
+	if (test.get() == "close at exit")
+		atexit([] { _exit(VipCloseNic(handle) == VIP_SUCCESS ? 0 : 3); });
+	VipSendNotify(vi, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *) { exit(0); });
 	VipPostSend(vi, pool.message(0, 64), pool.handle());
 	VipRecvWait(vi, VIP_INFINITE, &d); // returns when the NIC is closed
 	pause();
 }
 
-TEST_F(Notify, HandlerMayExitThroughAnEndThatClosesItsNic)
+// [functional: VipSendNotify VipRecvWait VipCloseNic] A handler may end the program while another thread waits, also if
+// what runs at the end closes the NIC.
+TEST_F(Notify, HandlerMayExitWhileOtherThreadsWait)
 {
-	Peer peer("closesItsNicAtTheExitOfAHandler");
-	peer.finish();
+	for (const char *way : {"exit", "close at exit"}) {
+		SCOPED_TRACE(way);
+		Peer peer("exitsInAHandler");
+		peer.channel.put(way);
+		peer.finish();
+	}
 }
 
 } // namespace

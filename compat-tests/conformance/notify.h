@@ -124,8 +124,6 @@ class Gate
 	bool arrived_ = false, open_ = false;
 };
 
-constexpr VIP_ULONG kQuiet = 150; // the time in which no handler may run
-
 // `ask` asks for handlers, and completes what they wait for. They wait at a gate after that work. `destroy` has to
 // wait for the one that runs. No handler runs afterwards.
 inline void expectWaitsForTheHandler(Calls &calls, const std::function<void()> &ask,

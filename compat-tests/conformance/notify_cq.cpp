@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// VipCQNotify.
+// Handlers of completion queues: VipCQNotify.
 #include "notify.h"
 
 #include <atomic>
@@ -46,6 +46,9 @@ class NotifyCq : public NicTest
 	Calls calls;
 };
 
+// [functional: VipCQNotify VipRecvDone VipCQDone] When a completion queue has an entry, and not before, the handler is
+// called with its VI and queue on another thread; the entry is taken then, and the descriptor is still there for the
+// handler to take.
 TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
 {
 	Vi to(nic, reliable(), nullptr, cq), from(nic);
@@ -67,6 +70,7 @@ TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
 	EXPECT_NE(std::this_thread::get_id(), calls[0].thread);
 }
 
+// [functional: VipCQNotify VipSendDone] A handler is called, too, for an entry that was there before it was asked for.
 TEST_F(NotifyCq, OfAnEntryThatIsThereAlreadyCallsTheHandlerAtOnce)
 {
 	flushSend(0);
@@ -80,6 +84,8 @@ TEST_F(NotifyCq, OfAnEntryThatIsThereAlreadyCallsTheHandlerAtOnce)
 	EXPECT_EQ(pool->descriptor(0), d) << "the descriptor is the handler's to take";
 }
 
+// [functional: VipCQNotify VipCQDone] Several handlers may wait on a completion queue; they are called in the order of
+// asking, for one entry each, and the entries beyond stay.
 TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
 {
 	constexpr size_t count = 16;
@@ -107,6 +113,8 @@ TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
 		EXPECT_EQ(1U, each.count());
 }
 
+// [functional: VipCQNotify VipCQWait] A handler and a thread may wait on one completion queue; each entry goes to one
+// of them.
 TEST_F(NotifyCq, EachEntryGoesEitherToAHandlerOrToAThreadThatTakesItItself)
 {
 	constexpr unsigned count = 200;
@@ -135,6 +143,7 @@ TEST_F(NotifyCq, EachEntryGoesEitherToAHandlerOrToAThreadThatTakesItItself)
 	EXPECT_EQ(count, entries);
 }
 
+// [functional: VipCQNotify VipDestroyVi] A destroyed VI's entries call no handler, and use none up.
 TEST_F(NotifyCq, EntriesOfADestroyedViCallNobodyAndTheHandlerGoesOnWaiting)
 {
 	flushSend(0);
@@ -147,6 +156,7 @@ TEST_F(NotifyCq, EntriesOfADestroyedViCallNobodyAndTheHandlerGoesOnWaiting)
 	EXPECT_EQ(VIP_VI_HANDLE{next}, calls[0].vi);
 }
 
+// [functional: VipCQNotify VipDestroyCQ] To destroy a completion queue cancels the handlers that wait on it.
 TEST_F(NotifyCq, DestroyOfTheCqCancelsWhatIsOutstanding)
 {
 	for (int i = 0; i < 3; i++)
@@ -157,6 +167,8 @@ TEST_F(NotifyCq, DestroyOfTheCqCancelsWhatIsOutstanding)
 	EXPECT_FALSE(calls.reach(1, kQuiet));
 }
 
+// [functional: VipCQNotify VipDestroyVi] To destroy a VI waits for a completion queue's handler that is about it; none
+// about it runs afterwards.
 TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
 {
 	auto ask = [&] {
@@ -168,6 +180,7 @@ TEST_F(NotifyCq, DestroyOfAViWaitsForAHandlerThatIsAboutIt)
 	expectWaitsForTheHandler(calls, ask, [&] { return VipDestroyVi(vi); });
 }
 
+// [functional: VipCQNotify VipDestroyCQ] To destroy a completion queue waits for its handler.
 TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
 {
 	auto ask = [&] {
@@ -180,6 +193,8 @@ TEST_F(NotifyCq, DestroyOfTheCqWaitsForItsHandler)
 	EXPECT_TRUE(calls.reach(1));
 }
 
+// [functional: VipCQNotify VipDestroyVi VipDestroyCQ] A handler may destroy its VI and its completion queue, which
+// cancels those that wait there.
 TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 {
 	std::atomic<bool> posted{false};
@@ -199,6 +214,8 @@ TEST_F(NotifyCq, HandlerMayDestroyItsViAndItsCq)
 	EXPECT_FALSE(calls.reach(2, kQuiet));
 }
 
+// [functional: VipCQNotify VipCloseNic] A completion queue's handler may close its NIC, which cancels those that wait
+// there.
 TEST_F(NotifyCq, HandlerMayCloseItsNic)
 {
 	auto work = calls.each([&](const Calls::Call &) { EXPECT_EQ(VIP_SUCCESS, nic.close()); });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The peer is another process, and it ends.
+// Peers that go away: the peer is another process, and it ends.
 #include "harness.h"
 
 using namespace harness;
@@ -22,12 +22,12 @@ VIP_PEER(leavingServer)
 	std::string how = test.get();
 	if (how == "disconnect") {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
-		test.put("disconnected");
-		test.expect("exit");
 	}
 	if (how == "close") {
 		EXPECT_EQ(VIP_SUCCESS, nic->close());
 	}
+	if (how != "exit")
+		test.expect("exit");
 }
 
 class PeerLoss : public NicTest
@@ -36,6 +36,10 @@ class PeerLoss : public NicTest
 	void SetUp() override
 	{
 		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
+		begin();
+	}
+	void begin()
+	{
 		pool = std::make_unique<Pool>(nic, kReceives + 1, 64);
 		vi = std::make_unique<Vi>(nic);
 		peer = std::make_unique<Peer>("leavingServer");
@@ -65,35 +69,28 @@ class PeerLoss : public NicTest
 	std::unique_ptr<Peer> peer;
 };
 
-TEST_F(PeerLoss, PeerThatDisconnects)
+// [functional: VipErrorCallback VipQueryVi] When the peer's process disconnects, closes its NIC, exits without
+// releasing anything, or is killed, the VI soon goes to the error state, its descriptors are flushed, and the program's
+// error handler is called.
+TEST_F(PeerLoss, OfAPeerThatDisconnectsOrClosesItsNicOrExitsOrIsKilled)
 {
-	peer->channel.put("disconnect");
-	peer->channel.expect("disconnected");
-	expectLost();
-	peer->channel.put("exit");
-	peer->finish();
+	for (const std::string how : {"disconnect", "close", "exit", "kill"}) {
+		SCOPED_TRACE(how);
+		if (how == "kill")
+			peer->kill();
+		else
+			peer->channel.put(how);
+		ASSERT_NO_FATAL_FAILURE(expectLost());
+		if (how == "kill")
+			break;
+		if (how != "exit")
+			peer->channel.put("exit");
+		peer->finish();
+		ASSERT_NO_FATAL_FAILURE(begin());
+	}
 }
 
-TEST_F(PeerLoss, PeerThatClosesItsNic)
-{
-	peer->channel.put("close");
-	peer->finish();
-	expectLost();
-}
-
-TEST_F(PeerLoss, PeerThatExitsWithoutReleasingAnything)
-{
-	peer->channel.put("exit");
-	peer->finish();
-	expectLost();
-}
-
-TEST_F(PeerLoss, PeerKilledIsALostConnectionSoon)
-{
-	peer->kill();
-	expectLost();
-}
-
+// [functional: VipRecvWait] A blocked wait gets its descriptor, flushed, when the peer is killed.
 TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 {
 	VIP_DESCRIPTOR *d = nullptr;
@@ -115,6 +112,7 @@ TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 	EXPECT_LT(took, killed + kSoon);
 }
 
+// [functional: VipPostSend VipSendWait] Sends to a peer that has gone are done, with an error.
 TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 {
 	peer->kill();
@@ -130,6 +128,7 @@ TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 	EXPECT_LT(watch.ms(), kSoon);
 }
 
+// [functional: VipDisconnect VipConnectRequest] A VI that has lost its peer can be connected again.
 TEST_F(PeerLoss, ViOfALostPeerCanBeConnectedAgain)
 {
 	peer->kill();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peer-to-peer connections: each end requests the other one. An end that requests another peer is
-// not connected.
+// Connections between equals: each end requests the other one (peer-to-peer). An end that requests another peer is not
+// connected.
 #include "peer_to_peer.h"
 
 #include <memory>
@@ -14,20 +14,27 @@ using PeerToPeer = EqualsTest;
 
 // ---- connecting ----
 
-TEST_F(PeerToPeer, OneThreadConnectsTwoVis)
+// [functional: VipConnectPeerRequest VipConnectPeerWait] A peer-to-peer request does not block: one thread can make
+// both, by one handle of the NIC or by two, and then wait for both outcomes. Peers can be connected at every
+// reliability level that the NIC has.
+TEST_F(PeerToPeer, OneThreadConnectsTwoVisOfAnyLevel)
 {
 	Nic second;
-	for (Nic *others : {&nic, &second})
-		eitherWay([&](const std::string &own, const std::string &other) {
-			Vi one(nic), two(*others);
-			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-			ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
-			EXPECT_EQ(VIP_STATE_CONNECTED, one.state());
-			EXPECT_EQ(VIP_STATE_CONNECTED, two.state());
-			expectTalk(one, two);
-		});
+	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
+		for (Nic *others : {&nic, &second})
+			eitherWay([&](const std::string &own, const std::string &other) {
+				Vi one(nic, ofLevel(level)), two(*others, ofLevel(level));
+				ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+				ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other));
+				EXPECT_EQ(VIP_STATE_CONNECTED, one.state());
+				EXPECT_EQ(VIP_STATE_CONNECTED, two.state());
+				expectTalk(one, two, level);
+			});
+	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerDone VipQueryVi] A VI whose equal has not asked yet is
+// connect-pending, and VipConnectPeerDone says so without blocking; afterwards it returns the outcome.
 TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -42,8 +49,7 @@ TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 		for (Vi *vi : {&one, &two}) {
 			VIP_RETURN result;
 			Stopwatch watch;
-			while ((result = outcomeSoFar(*vi)) == VIP_NOT_DONE &&
-			       watch.ms() < double{kPatience}) {
+			while ((result = outcomeSoFar(*vi)) == VIP_NOT_DONE && watch.ms() < double{kPatience}) {
 			}
 			EXPECT_EQ(VIP_SUCCESS, result);
 			EXPECT_EQ(VIP_STATE_CONNECTED, vi->state());
@@ -52,8 +58,7 @@ TEST_F(PeerToPeer, DoneTellsNotDoneUntilTheOtherAsksAndThenTheOutcome)
 	});
 }
 
-// Requests when the test orders it, and sends the last character of its own name over the
-// connection.
+// Requests with the timeout that the test sends, and tells the outcome.
 VIP_PEER(equal)
 {
 	Nic nic;
@@ -61,41 +66,41 @@ VIP_PEER(equal)
 	Pool pool(nic, 1, 64);
 	Vi vi(nic);
 	test.put("ready");
-	test.expect("ask");
-	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, test.host()));
+	VIP_ULONG timeout = test.getNumber();
+	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout, test.host()));
 	test.put("asked");
-	ASSERT_EQ(VIP_SUCCESS, outcome(vi));
-	ASSERT_TRUE(isSent(vi, setImmediate(pool.empty(0), static_cast<VIP_UINT32>(own.back())), pool.handle()));
+	VIP_RETURN result = outcome(vi);
+	if (result == VIP_SUCCESS) {
+		auto last = static_cast<VIP_UINT32>(own.back());
+		ASSERT_TRUE(isSent(vi, setImmediate(pool.empty(0), last), pool.handle()));
+	}
+	test.put(result);
 	test.expect("received");
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Of two processes either may ask first.
 TEST_F(PeerToPeer, ProcessesConnectInEitherOrderOfTheirCalls)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		for (bool first : {false, true}) {
 			SCOPED_TRACE(first ? "it asks first" : "it asks last");
-			Peer peer("equal");
-			begin(peer, other, own, "ready");
+			Equal peer(other, own);
 			Vi vi(nic);
 			VIP_DESCRIPTOR *receive = postReceive(vi);
-			auto askNow = [&] {
-				return ask(vi, own, other, kPatience, peer.channel.host());
-			};
-			if (first) {
-				ASSERT_EQ(VIP_SUCCESS, askNow());
-			}
+			const std::string &host = peer.channel.host();
+			auto askNow = [&] { ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, host)); };
+			if (first)
+				askNow();
 			letTimePass(first ? 100 : 0); // the first end looks in vain for some time
-			peer.channel.put("ask");
-			peer.channel.expect("asked");
+			peer.ask();
 			letTimePass(first ? 0 : 100);
-			if (!first) {
-				ASSERT_EQ(VIP_SUCCESS, askNow());
-			}
+			if (!first)
+				askNow();
 			ASSERT_EQ(VIP_SUCCESS, outcome(vi));
 			ASSERT_EQ(receive, takeReceive(vi));
 			EXPECT_EQ(static_cast<VIP_UINT32>(other.back()), receive->CS.ImmediateData);
-			peer.channel.put("received");
-			peer.finish();
+			EXPECT_EQ(VIP_SUCCESS, peer.outcome());
+			peer.end();
 		}
 	});
 }
@@ -118,8 +123,8 @@ VIP_PEER(manyEquals)
 	for (unsigned i = 0; i < kMany; i++)
 		vis.push_back(std::make_unique<Vi>(nic));
 	for (unsigned i = kMany; i--;)
-		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, false), nameOf(base, i, true),
-					   kPatience, test.host()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  ask(*vis[i], nameOf(base, i, false), nameOf(base, i, true), kPatience, test.host()));
 	for (unsigned i = 0; i < kMany; i++) {
 		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
 		ASSERT_TRUE(isSent(*vis[i], setImmediate(pool.empty(i), i), pool.handle()));
@@ -127,6 +132,8 @@ VIP_PEER(manyEquals)
 	test.expect("received");
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Many connections can be asked for at the same time; each end
+// is connected with its own equal.
 TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 {
 	Peer peer("manyEquals");
@@ -137,19 +144,20 @@ TEST_F(PeerToPeer, ManyConnectionsBetweenTwoProcessesAtOnce)
 	for (unsigned i = 0; i < kMany; i++) {
 		vis.push_back(std::make_unique<Vi>(nic));
 		ASSERT_TRUE(receives.postReceive(*vis[i], i, 64));
-		ASSERT_EQ(VIP_SUCCESS, ask(*vis[i], nameOf(base, i, true), nameOf(base, i, false),
-					   kPatience, peer.channel.host()));
+		ASSERT_EQ(VIP_SUCCESS,
+			  ask(*vis[i], nameOf(base, i, true), nameOf(base, i, false), kPatience, peer.channel.host()));
 	}
 	for (unsigned i = 0; i < kMany; i++) {
 		ASSERT_EQ(VIP_SUCCESS, outcome(*vis[i])) << i;
 		ASSERT_EQ(receives.descriptor(i), takeReceive(*vis[i]));
-		EXPECT_EQ(i, receives.descriptor(i)->CS.ImmediateData)
-			<< "connected with the wrong VI";
+		EXPECT_EQ(i, receives.descriptor(i)->CS.ImmediateData) << "connected with the wrong VI";
 	}
 	peer.channel.put("received");
 	peer.finish();
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Several VIs may ask under the same discriminator, each for
+// another equal.
 TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -166,6 +174,7 @@ TEST_F(PeerToPeer, OneNameHasAConnectionWithEachOfSeveral)
 	});
 }
 
+// [functional: VipConnectPeerRequest] Peers' discriminators are any bytes, also none, and are compared as a whole.
 TEST_F(PeerToPeer, NamesOfEveryLength)
 {
 	std::string id = freshDiscriminator() + std::string("\0\xFF\x80\x7F", 4);
@@ -180,41 +189,40 @@ TEST_F(PeerToPeer, NamesOfEveryLength)
 	}
 }
 
+// [functional: VipConnectPeerWait] Each end gets the VI attributes of the other end.
 TEST_F(PeerToPeer, BothAreToldTheOthersAttributes)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		VIP_VI_ATTRIBUTES told{};
 		Vi one(nic, writable(reliable(12345))), two(nic, reliable(12345));
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
-		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerWait(one, &told));
-		EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, told.ReliabilityLevel);
-		EXPECT_EQ(12345U, told.MaxTransferSize);
-		EXPECT_FALSE(told.EnableRdmaWrite);
-		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerWait(two, &told));
-		EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, told.ReliabilityLevel);
-		EXPECT_EQ(12345U, told.MaxTransferSize);
-		EXPECT_TRUE(told.EnableRdmaWrite);
+		for (Vi *vi : {&one, &two}) {
+			VIP_VI_ATTRIBUTES told{};
+			ASSERT_EQ(VIP_SUCCESS, VipConnectPeerWait(*vi, &told));
+			EXPECT_EQ(VIP_SERVICE_RELIABLE_DELIVERY, told.ReliabilityLevel);
+			EXPECT_EQ(12345U, told.MaxTransferSize);
+			EXPECT_EQ(vi == &one ? VIP_FALSE : VIP_TRUE, told.EnableRdmaWrite);
+		}
 	});
 }
 
+// [functional: VipConnectPeerRequest] The local host is the NIC's, whatever its address says.
 TEST_F(PeerToPeer, GarbageInTheLocalHostAddressIsIgnored)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		std::string low(nic.attributes().NicAddressLen, '\0'),
-			high(nic.attributes().NicAddressLen, '\xEE');
+		std::string low(nic.attributes().NicAddressLen, '\0'), high(nic.attributes().NicAddressLen, '\xEE');
 		Vi one(nic), two(nic);
 		Address ownHere(low, own), otherThere(nic.address(), other);
-		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerRequest(one, ownHere.get(), otherThere.get(),
-							     kPatience));
+		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerRequest(one, ownHere.get(), otherThere.get(), kPatience));
 		Address otherHere(high, other), ownThere(nic.address(), own);
-		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerRequest(two, otherHere.get(), ownThere.get(),
-							     kPatience));
+		ASSERT_EQ(VIP_SUCCESS, VipConnectPeerRequest(two, otherHere.get(), ownThere.get(), kPatience));
 		EXPECT_EQ(VIP_SUCCESS, outcome(one));
 		EXPECT_EQ(VIP_SUCCESS, outcome(two));
 	});
 }
 
+// [functional: VipConnectPeerRequest] A peer can be asked for at any address that the NIC's host has in the NIC's
+// network.
 TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
 {
 	for (const std::string &host : nic.addresses()) {
@@ -228,6 +236,8 @@ TEST_F(PeerToPeer, EveryAddressOfTheNicsHostLeadsToIt)
 	}
 }
 
+// [functional: VipConnectPeerRequest VipPostRecv] Receives posted before and during the request take the first messages
+// in their order.
 TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -247,6 +257,7 @@ TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
 	});
 }
 
+// [functional: VipConnectPeerRequest VipDisconnect] Two peers can be connected and disconnected any number of times.
 TEST_F(PeerToPeer, OneViPairManyTimesWithDataEachTime)
 {
 	Vi one(nic), two(nic);
@@ -259,6 +270,8 @@ TEST_F(PeerToPeer, OneViPairManyTimesWithDataEachTime)
 	}
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerDone VipConnectRequest] Requests whose peers do not come hold up no
+// other connection.
 TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 {
 	std::vector<std::unique_ptr<Vi>> waiting;
@@ -280,6 +293,7 @@ TEST_F(PeerToPeer, ManyThatWaitDoNotHoldUpOthers)
 
 // ---- requests to a peer, and VipConnectWait ----
 
+// [functional: VipConnectWait VipConnectPeerRequest] VipConnectWait never gets a peer-to-peer request.
 TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -292,6 +306,8 @@ TEST_F(PeerToPeer, WaitNeverTakesARequestBetweenEquals)
 	});
 }
 
+// [functional: VipConnectRequest VipConnectPeerRequest] A client's request finds no match where there is a peer only,
+// under whatever name it asks.
 TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -301,8 +317,7 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 		// It is not connected even if its own name is the name that the other end requests.
 		Address local(nic.address(), other), remote(nic.address(), own);
 		VIP_VI_ATTRIBUTES attributes;
-		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(namesake, local.get(), remote.get(),
-							  kPatience, &attributes));
+		EXPECT_EQ(VIP_NO_MATCH, VipConnectRequest(namesake, local.get(), remote.get(), kPatience, &attributes));
 		EXPECT_EQ(VIP_NO_MATCH, requested.get());
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(equal));
 		ASSERT_NO_FATAL_FAILURE(expectMeeting(equal, own, right, other));
@@ -310,6 +325,8 @@ TEST_F(PeerToPeer, RequestNeverConnectsToOneThatAsksForAnother)
 	});
 }
 
+// [functional: VipConnectWait VipConnectRequest VipConnectPeerRequest] A waiter for clients and a peer may have the
+// same discriminator; each gets the requests of its kind.
 TEST_F(PeerToPeer, WaiterAndEqualOfTheSameNameGetEachItsOwn)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -339,40 +356,37 @@ VIP_PEER(waiterForAnybody)
 	test.expect("done");
 }
 
+// [functional: VipConnectWait VipConnectRequest VipConnectPeerRequest] A waiter for clients and a peer with the same
+// discriminator may be two processes of a host, and either may come first. Each gets the requests of its kind.
 TEST_F(PeerToPeer, WaiterOfAnotherProcessAndEqualOfTheSameNameGetEachItsOwn)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		// Either of the two may come first.
 		for (bool waiterFirst : {false, true}) {
-			Peer equal("equal"), waiter("waiterForAnybody"); // both on one host
-			begin(equal, own, other, "ready");
-			auto equalAsks = [&] {
-				equal.channel.put("ask");
-				equal.channel.expect("asked");
-			};
+			Equal equal(own, other);
+			Peer waiter("waiterForAnybody"); // on the same host
 			if (!waiterFirst)
-				equalAsks();
+				equal.ask();
 			waiter.channel.put(own);
 			waiter.channel.expect("ready");
 			if (waiterFirst)
-				equalAsks();
+				equal.ask();
 			Vi client(nic), right(nic);
 			VIP_DESCRIPTOR *receive = postReceive(right);
-			ASSERT_EQ(VIP_SUCCESS,
-				  ask(right, other, own, kPatience, equal.channel.host()));
+			ASSERT_EQ(VIP_SUCCESS, ask(right, other, own, kPatience, equal.channel.host()));
 			EXPECT_EQ(VIP_SUCCESS, outcome(right));
 			EXPECT_TRUE(call(client, own, waiter.channel.host()));
 			waiter.channel.expect("served");
 			ASSERT_EQ(receive, takeReceive(right));
 			EXPECT_EQ(static_cast<VIP_UINT32>(own.back()), receive->CS.ImmediateData);
-			equal.channel.put("received");
+			EXPECT_EQ(VIP_SUCCESS, equal.outcome());
 			waiter.channel.put("done");
-			equal.finish();
+			equal.end();
 			waiter.finish();
 		}
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Peers are connected only if each asks for the other.
 TEST_F(PeerToPeer, OneThatAsksForAThirdIsNotTaken)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {

@@ -22,11 +22,10 @@ struct Names {
 };
 
 // `host` is the address of the other end's host; "" is the NIC's own.
-inline VIP_RETURN ask(Vi &vi, const std::string &own, const std::string &other,
-		      VIP_ULONG timeout = kPatience, const std::string &host = "")
+inline VIP_RETURN ask(Vi &vi, const std::string &own, const std::string &other, VIP_ULONG timeout = kPatience,
+		      const std::string &host = "")
 {
-	Address local(vi.nic().address(), own),
-		remote(host.empty() ? vi.nic().address() : host, other);
+	Address local(vi.nic().address(), own), remote(host.empty() ? vi.nic().address() : host, other);
 	return VipConnectPeerRequest(vi, local.get(), remote.get(), timeout);
 }
 
@@ -42,14 +41,29 @@ inline VIP_RETURN outcomeSoFar(Vi &vi)
 	return VipConnectPeerDone(vi, &attributes);
 }
 
-// Sends a peer its own name and the name to request, and waits until the peer sends the word.
-inline void begin(Peer &peer, const std::string &own, const std::string &other,
-		  const std::string &word)
-{
-	peer.channel.put(own);
-	peer.channel.put(other);
-	peer.channel.expect(word);
-}
+// A process that requests a peer when the test orders it. Once connected, it sends the last character of its name.
+struct Equal : Peer {
+	Equal(const std::string &own, const std::string &other) : Peer("equal")
+	{
+		channel.put(own);
+		channel.put(other);
+		channel.expect("ready");
+	}
+	void ask(VIP_ULONG timeout = kPatience)
+	{
+		channel.put(timeout);
+		channel.expect("asked");
+	}
+	VIP_RETURN outcome()
+	{
+		return static_cast<VIP_RETURN>(channel.getNumber());
+	}
+	void end()
+	{
+		channel.put("received");
+		finish();
+	}
+};
 
 class EqualsTest : public NicTest
 {
@@ -61,8 +75,8 @@ class EqualsTest : public NicTest
 			pool = std::make_unique<Pool>(nic, 4, 64);
 	}
 	// `one` has requested `other`, which requests `one` now. The outcome of both is `wanted`.
-	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other,
-				  const std::string &othersName, VIP_RETURN wanted = VIP_SUCCESS)
+	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other, const std::string &othersName,
+				  VIP_RETURN wanted = VIP_SUCCESS)
 	{
 		ASSERT_EQ(VIP_SUCCESS, ask(other, othersName, itsName));
 		ASSERT_EQ(wanted, outcome(one));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Peer-to-peer requests that do not succeed or are ended: by a timeout, by attributes that do not
+// Requests between equals that come to an end: by a timeout, by attributes that do not
 // fit, by calls, by the loss of the other end; and the results that the ends get.
 #include "peer_to_peer.h"
+#include "time_limit.h"
 
 #include <memory>
 
@@ -25,6 +26,8 @@ class PeerToPeerEnd : public EqualsTest
 
 // ---- time ----
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait VipConnectPeerDone] A request whose equal does not come times
+// out when the asked time is over, at once if that is zero, and leaves its VI idle with its receives.
 TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPosted)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -38,21 +41,15 @@ TEST_F(PeerToPeerEnd, NobodyAsksIsATimeoutAfterTheAskedTimeWithReceivesStillPost
 				EXPECT_LT(watch.ms(), longer) << "it does not block";
 				EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
 			}));
+		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 100));
+		EXPECT_TRUE(eventually([&] { return outcomeSoFar(vi) != VIP_NOT_DONE; }));
+		EXPECT_EQ(VIP_TIMEOUT, outcomeSoFar(vi));
 		expectAsBefore(vi, receive);
 	});
 }
 
-TEST_F(PeerToPeerEnd, DoneTellsATimeoutToo)
-{
-	eitherWay([&](const std::string &own, const std::string &other) {
-		Vi vi(nic);
-		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 100));
-		EXPECT_TRUE(eventually([&] { return outcomeSoFar(vi) != VIP_NOT_DONE; }));
-		EXPECT_EQ(VIP_TIMEOUT, outcomeSoFar(vi));
-		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
-	});
-}
-
+// [functional: VipConnectPeerRequest] An infinite timeout, of 32 bits or of a whole VIP_ULONG, lasts until the other
+// one asks.
 TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -67,6 +64,8 @@ TEST_F(PeerToPeerEnd, BothFormsOfInfiniteWaitUntilTheOtherAsks)
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait VipQueryVi] When a timeout ends just as peers meet, an end that
+// gets VIP_TIMEOUT is idle. An end that gets VIP_SUCCESS is connected, or in error if the other end has given up.
 TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -76,14 +75,13 @@ TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
 			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, 1 + i % 8));
 			ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 1 + i / 3));
 			VIP_RETURN first = outcome(one), second = outcome(two);
-			for (auto [vi, result, others] : {std::make_tuple(&one, first, second),
-							  std::make_tuple(&two, second, first)}) {
+			for (auto [vi, result, others] :
+			     {std::make_tuple(&one, first, second), std::make_tuple(&two, second, first)}) {
 				if (result == VIP_SUCCESS) {
 					// The timeout of the other end came just before the
 					// connection.
-					EXPECT_TRUE(vi->becomes(others == VIP_SUCCESS
-									? VIP_STATE_CONNECTED
-									: VIP_STATE_ERROR));
+					EXPECT_TRUE(vi->becomes(others == VIP_SUCCESS ? VIP_STATE_CONNECTED
+										      : VIP_STATE_ERROR));
 				} else {
 					EXPECT_EQ(VIP_TIMEOUT, result);
 					EXPECT_EQ(VIP_STATE_IDLE, vi->state());
@@ -97,6 +95,8 @@ TEST_F(PeerToPeerEnd, TimeoutThatRacesWithSuccessLeavesBothEndsInOrder)
 	});
 }
 
+// [functional: VipConnectPeerRequest] A host that does not exist is not reachable, or does not answer in time; the
+// request does not block.
 TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -120,43 +120,27 @@ TEST_F(PeerToPeerEnd, HostThatIsNotThereIsNotReachableOrATimeout)
 
 // ---- what does not fit ----
 
-TEST_F(PeerToPeerEnd, AnotherMaxTransferSizeIsARejectOnBothEndsWithReceivesStillPosted)
+// [functional: VipConnectPeerRequest VipConnectPeerWait] Peers with different maximum transfer sizes or reliability
+// levels both get VIP_REJECT, and are idle with their receives.
+TEST_F(PeerToPeerEnd, AttributesThatDifferAreARejectOnBothEndsWithReceivesStillPosted)
 {
-	eitherWay([&](const std::string &own, const std::string &other) {
-		Vi one(nic), two(nic, reliable(kTransferSize / 2));
-		VIP_DESCRIPTOR *here = postReceive(one, 0), *there = postReceive(two, 1);
-		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-		ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other, VIP_REJECT));
-		expectAsBefore(one, here);
-		expectAsBefore(two, there);
-	});
-}
-
-TEST_F(PeerToPeerEnd, AnotherReliabilityLevelIsARejectOnBothEnds)
-{
+	auto expectRejects = [&](const VIP_VI_ATTRIBUTES &others) {
+		eitherWay([&](const std::string &own, const std::string &other) {
+			Vi one(nic), two(nic, others);
+			VIP_DESCRIPTOR *here = postReceive(one, 0), *there = postReceive(two, 1);
+			ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
+			ASSERT_NO_FATAL_FAILURE(expectMeeting(one, own, two, other, VIP_REJECT));
+			expectAsBefore(one, here);
+			expectAsBefore(two, there);
+		});
+	};
+	expectRejects(reliable(kTransferSize / 2));
 	// If the NIC lacks a level there is no VI of it, and nothing can mismatch.
 	atEach(nic, {VIP_SERVICE_UNRELIABLE, VIP_SERVICE_RELIABLE_RECEPTION},
-	       [&](VIP_RELIABILITY_LEVEL level) {
-		       eitherWay([&](const std::string &own, const std::string &other) {
-			       Vi one(nic), two(nic, ofLevel(level));
-			       ASSERT_EQ(VIP_SUCCESS, ask(one, own, other));
-			       ASSERT_NO_FATAL_FAILURE(
-				       expectMeeting(one, own, two, other, VIP_REJECT));
-			       EXPECT_EQ(VIP_STATE_IDLE, one.state());
-			       EXPECT_EQ(VIP_STATE_IDLE, two.state());
-		       });
-	       });
+	       [&](VIP_RELIABILITY_LEVEL level) { expectRejects(ofLevel(level)); });
 }
 
-TEST_F(PeerToPeerEnd, EveryLevelConnects)
-{
-	atEachLevel(nic, [&](VIP_RELIABILITY_LEVEL level) {
-		Vi one(nic, ofLevel(level)), two(nic, ofLevel(level));
-		ASSERT_NO_FATAL_FAILURE(connectEquals(one, two));
-		expectTalk(one, two, level);
-	});
-}
-
+// [functional: VipConnectPeerRequest] A peer that asks for its own name is an invalid parameter.
 TEST_F(PeerToPeerEnd, AddressCannotBeConnectedWithItself)
 {
 	Nic second;
@@ -168,6 +152,8 @@ TEST_F(PeerToPeerEnd, AddressCannotBeConnectedWithItself)
 	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(one)) << "nothing was asked for";
 }
 
+// [functional: VipConnectPeerRequest] Too long a discriminator, or a host address of another length, is an invalid
+// parameter.
 TEST_F(PeerToPeerEnd, AddressesThatTheNicDoesNotKnowAreInvalid)
 {
 	Vi vi(nic);
@@ -176,18 +162,13 @@ TEST_F(PeerToPeerEnd, AddressesThatTheNicDoesNotKnowAreInvalid)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(vi, tooLong, names.other));
 	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(vi, names.own, tooLong));
 	EXPECT_EQ(VIP_INVALID_PARAMETER, ask(vi, names.own, names.other, kPatience, shortHost));
-	Address local(nic.address(), names.own), remote(nic.address(), names.other);
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerRequest(vi, nullptr, remote.get(), kPatience));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerRequest(vi, local.get(), nullptr, kPatience));
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
-	ASSERT_EQ(VIP_SUCCESS, ask(vi, names.own, names.other));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerDone(vi, nullptr));
-	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectPeerWait(vi, nullptr));
-	EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(vi)) << "it goes on";
 }
 
 // ---- states ----
 
+// [functional: VipConnectPeerDone VipConnectPeerWait] A VI that has not asked for a peer is in a wrong state for its
+// outcome.
 TEST_F(PeerToPeerEnd, WithoutARequestThereIsNoOutcome)
 {
 	Vi vi(nic);
@@ -200,6 +181,8 @@ TEST_F(PeerToPeerEnd, WithoutARequestThereIsNoOutcome)
 	}
 }
 
+// [functional: VipConnectPeerDone VipConnectPeerWait VipDisconnect] The outcome can be asked for again, until the VI is
+// disconnected.
 TEST_F(PeerToPeerEnd, OutcomeStaysUntilTheViIsDisconnected)
 {
 	Vi one(nic), two(nic);
@@ -217,6 +200,8 @@ TEST_F(PeerToPeerEnd, OutcomeStaysUntilTheViIsDisconnected)
 	EXPECT_EQ(VIP_INVALID_STATE, outcomeSoFar(two));
 }
 
+// [functional: VipConnectPeerRequest VipConnectRequest VipConnectAccept VipDestroyVi] A connect-pending VI is in a
+// wrong state for another connection and for its destruction, and such calls change nothing about its request.
 TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -236,6 +221,7 @@ TEST_F(PeerToPeerEnd, PendingViCanNeitherRequestNorAcceptNorBeDestroyed)
 	});
 }
 
+// [functional: VipPostSend VipConnectPeerRequest] A send on a connect-pending VI is flushed, and its request goes on.
 TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -246,14 +232,15 @@ TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 	});
 }
 
+// [functional: VipDisconnect VipConnectPeerWait] To disconnect a connect-pending VI ends its request and the waits for
+// it, and flushes its receives.
 TEST_F(PeerToPeerEnd, DisconnectEndsAPendingRequestAndFlushes)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi one(nic), two(nic);
 		VIP_DESCRIPTOR *receive = postReceive(one);
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, VIP_INFINITE));
-		ASSERT_NO_FATAL_FAILURE(expectEndsTheWait(
-			one, VIP_INVALID_STATE, [&] { return VipDisconnect(one); }));
+		ASSERT_NO_FATAL_FAILURE(expectEndsTheWait(one, VIP_INVALID_STATE, [&] { return VipDisconnect(one); }));
 		EXPECT_EQ(VIP_STATE_IDLE, one.state());
 		EXPECT_TRUE(isReceived(one, receive, VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR));
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 300));
@@ -263,19 +250,20 @@ TEST_F(PeerToPeerEnd, DisconnectEndsAPendingRequestAndFlushes)
 	});
 }
 
+// [functional: VipCloseNic VipConnectPeerWait] To close a NIC ends its peer-to-peer requests and the waits for them.
 TEST_F(PeerToPeerEnd, ClosingTheNicEndsAPendingRequestAndItsWait)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Nic second;
 		Vi one(second), two(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(one, own, other, VIP_INFINITE));
-		ASSERT_NO_FATAL_FAILURE(expectEndsTheWait(one, VIP_INVALID_PARAMETER,
-							  [&] { return second.close(); }));
+		ASSERT_NO_FATAL_FAILURE(expectEndsTheWait(one, VIP_INVALID_PARAMETER, [&] { return second.close(); }));
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own, 300));
 		EXPECT_EQ(VIP_TIMEOUT, outcome(two)) << "nobody asks for it any more";
 	});
 }
 
+// [functional: VipConnectPeerWait] Several threads may wait for one outcome. Each gets it.
 TEST_F(PeerToPeerEnd, EachOfSeveralThreadsThatWaitIsTold)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
@@ -294,94 +282,55 @@ TEST_F(PeerToPeerEnd, EachOfSeveralThreadsThatWaitIsTold)
 
 // ---- the other end goes away ----
 
-// Requests without a time limit.
-VIP_PEER(equalForEver)
-{
-	Nic nic;
-	std::string own = test.get(), other = test.get();
-	Vi vi(nic);
-	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, VIP_INFINITE, test.host()));
-	test.put("asked");
-	EXPECT_EQ(VIP_SUCCESS, outcome(vi));
-	test.put("connected");
-	test.expect("never");
-}
-
-// Requests with the timeout that the test sends, and reports the result. Sends a message if it is
-// connected.
-VIP_PEER(successor)
-{
-	Nic nic;
-	std::string own = test.get(), other = test.get();
-	Pool pool(nic, 1, 64);
-	Vi vi(nic);
-	test.put("ready");
-	VIP_ULONG timeout = test.getNumber();
-	ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, timeout, test.host()));
-	VIP_RETURN result = outcome(vi);
-	if (result == VIP_SUCCESS) {
-		ASSERT_TRUE(isSent(vi, pool.empty(0), pool.handle()));
-	}
-	EXPECT_TRUE(result == VIP_SUCCESS || result == VIP_TIMEOUT)
-		<< testing::PrintToString(result);
-	test.put(result == VIP_SUCCESS ? "connected" : "in vain");
-	test.expect("received");
-}
-
-// Starts a successor on the host of the peer that it succeeds. It does not request yet.
-std::unique_ptr<Peer> successorOf(const std::string &own, const std::string &other)
-{
-	auto peer = std::make_unique<Peer>("successor");
-	begin(*peer, own, other, "ready");
-	return peer;
-}
-
+// [functional: VipConnectPeerRequest VipConnectPeerWait] A peer whose process was killed asks no more, and another one
+// can take its name.
 TEST_F(PeerToPeerEnd, OneThatWasKilledWhileItAskedIsForgottenAndItsSuccessorFound)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
-		Peer first("equalForEver");
-		begin(first, other, own, "asked");
+		Equal first(other, own);
+		first.ask(VIP_INFINITE);
 		first.kill();
-		auto successor = successorOf(other, own);
+		Equal successor(other, own);
 		const std::string &host = first.channel.host();
 		Vi vi(nic);
 		VIP_DESCRIPTOR *receive = postReceive(vi);
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, 300, host));
 		EXPECT_EQ(VIP_TIMEOUT, outcome(vi));
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, host));
-		successor->channel.put(kPatience);
+		successor.ask();
 		EXPECT_EQ(VIP_SUCCESS, outcome(vi));
-		EXPECT_TRUE(isReceived(vi, receive));
-		successor->channel.expect("connected");
-		successor->channel.put("received");
-		successor->finish();
+		EXPECT_TRUE(isReceived(vi, receive, VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE));
+		EXPECT_EQ(VIP_SUCCESS, successor.outcome());
+		successor.end();
 	});
 }
 
+// [functional: VipConnectPeerRequest VipConnectPeerWait] When a peer is killed just as they meet, the other end is in
+// error, or connected with its successor, and its receives are there.
 TEST_F(PeerToPeerEnd, OneThatIsKilledJustWhenTheyMeetLeavesTheOtherEndInOrder)
 {
 	eitherWay([&](const std::string &own, const std::string &other) {
 		for (int i = 0; i < 4; i++) {
-			Peer peer("equalForEver");
-			begin(peer, other, own, "asked");
-			auto successor = successorOf(other, own);
+			beginTimeLimit();
+			Equal peer(other, own);
+			peer.ask(VIP_INFINITE);
+			Equal successor(other, own);
 			Vi vi(nic);
 			VIP_DESCRIPTOR *receive = postReceive(vi);
-			ASSERT_EQ(VIP_SUCCESS,
-				  ask(vi, own, other, kPatience, peer.channel.host()));
+			ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other, kPatience, peer.channel.host()));
 			peer.kill();
 			// How far the connection was is unknown.
-			successor->channel.put("1000");
-			bool connected = successor->channel.get() == "connected";
+			successor.ask(1000);
+			VIP_RETURN result = successor.outcome();
 			EXPECT_EQ(VIP_SUCCESS, outcome(vi));
 			EXPECT_EQ(receive, takeReceive(vi));
-			if (connected) {
+			if (result == VIP_SUCCESS) {
 				EXPECT_EQ(0U, errorOf(receive)) << "receives stay posted";
 			} else {
+				EXPECT_EQ(VIP_TIMEOUT, result);
 				EXPECT_TRUE(vi.becomes(VIP_STATE_ERROR));
 			}
-			successor->channel.put("received");
-			successor->finish();
+			successor.end();
 		}
 	});
 }

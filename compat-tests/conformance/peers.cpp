@@ -34,13 +34,12 @@ Address::Address(const std::string &host, const std::string &discriminator)
 	get()->HostAddressLen = static_cast<VIP_UINT16>(host.size());
 	get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
 	memcpy(bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress), host.data(), host.size());
-	memcpy(bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress) + host.size(),
-	       discriminator.data(), discriminator.size());
+	memcpy(bytes_.data() + offsetof(VIP_NET_ADDRESS, HostAddress) + host.size(), discriminator.data(),
+	       discriminator.size());
 }
 
 Address::Address(const Nic &nic)
-    : bytes_(sizeof(VIP_NET_ADDRESS) + nic.attributes().NicAddressLen +
-	     nic.attributes().MaxDiscriminatorLen)
+    : bytes_(sizeof(VIP_NET_ADDRESS) + nic.attributes().NicAddressLen + nic.attributes().MaxDiscriminatorLen)
 {
 	get()->HostAddressLen = nic.attributes().NicAddressLen;
 	get()->DiscriminatorLen = nic.attributes().MaxDiscriminatorLen;
@@ -48,15 +47,13 @@ Address::Address(const Nic &nic)
 
 std::string Address::host()
 {
-	const auto *bytes = reinterpret_cast<const char *>(bytes_.data()) +
-			    offsetof(VIP_NET_ADDRESS, HostAddress);
+	const auto *bytes = reinterpret_cast<const char *>(bytes_.data()) + offsetof(VIP_NET_ADDRESS, HostAddress);
 	return {bytes, get()->HostAddressLen};
 }
 
 std::string Address::discriminator()
 {
-	const auto *bytes = reinterpret_cast<const char *>(bytes_.data()) +
-			    offsetof(VIP_NET_ADDRESS, HostAddress);
+	const auto *bytes = reinterpret_cast<const char *>(bytes_.data()) + offsetof(VIP_NET_ADDRESS, HostAddress);
 	return {bytes + get()->HostAddressLen, get()->DiscriminatorLen};
 }
 
@@ -85,8 +82,7 @@ std::vector<std::string> addressesOfThisMachine(const Nic &nic)
 		int family = entry->ifa_addr ? entry->ifa_addr->sa_family : AF_UNSPEC;
 		if (family == AF_INET) {
 			const auto *ipv4 = reinterpret_cast<const sockaddr_in *>(entry->ifa_addr);
-			found.push_back(hostAddress(
-				nic, {reinterpret_cast<const char *>(&ipv4->sin_addr), 4}));
+			found.push_back(hostAddress(nic, {reinterpret_cast<const char *>(&ipv4->sin_addr), 4}));
 		} else if (family == AF_INET6 && nic.attributes().NicAddressLen == 16) {
 			const auto *ipv6 = reinterpret_cast<const sockaddr_in6 *>(entry->ifa_addr);
 			found.emplace_back(reinterpret_cast<const char *>(&ipv6->sin6_addr), 16);
@@ -96,16 +92,14 @@ std::vector<std::string> addressesOfThisMachine(const Nic &nic)
 	return found;
 }
 
-VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout,
-		  VIP_CONN_HANDLE *connection)
+VIP_RETURN waitOn(Nic &nic, const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *connection)
 {
 	Address local(nic.address(), discriminator), remote(nic);
 	VIP_VI_ATTRIBUTES attributes;
 	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, connection);
 }
 
-VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout,
-		     const std::string &host)
+VIP_RETURN requestTo(Vi &vi, const std::string &discriminator, VIP_ULONG timeout, const std::string &host)
 {
 	Address local(vi.nic().address(), freshDiscriminator()),
 		remote(host.empty() ? vi.nic().address() : host, discriminator);
@@ -139,8 +133,7 @@ AssertionResult call(Vi &vi, const std::string &discriminator, const std::string
 	// The server's thread or process may begin to wait late.
 	eventually([&] { return (result = requestTo(vi, discriminator, kPatience, host)) != VIP_NO_MATCH; });
 	if (result != VIP_SUCCESS)
-		return AssertionFailure()
-		       << "VipConnectRequest: " << testing::PrintToString(result);
+		return AssertionFailure() << "VipConnectRequest: " << testing::PrintToString(result);
 	return connected(vi);
 }
 
@@ -187,20 +180,27 @@ Pair::Pair(Nic &nic, VIP_VI_ATTRIBUTES attributes) : a(nic, attributes), b(nic, 
 		throw std::runtime_error(connected.message());
 }
 
-void pingPong(Vi &vi, const std::string &discriminator, bool first, unsigned rounds, Mode mode)
+void pingPong(Vi &vi, bool first, Mode mode, const std::vector<VIP_UINT32> &sizes,
+	      const std::function<AssertionResult()> &connect)
 {
-	Pool pool(vi.nic(), 2, 256);
-	ASSERT_TRUE(pool.postReceive(vi, 0, 256));
-	ASSERT_TRUE(first ? call(vi, discriminator) : serve(vi, discriminator));
-	for (unsigned i = 0; i < 2 * rounds; i++) {
+	const VIP_UINT32 room = *std::max_element(sizes.begin(), sizes.end());
+	Pool pool(vi.nic(), 2, room);
+	ASSERT_TRUE(pool.postReceive(vi, 0, room));
+	ASSERT_TRUE(connect());
+	for (unsigned i = 0; i < 2 * sizes.size(); i++) {
+		VIP_UINT32 size = sizes[i / 2];
+		SCOPED_TRACE(testing::Message() << (first ? "first" : "second") << " side, message " << i);
 		if ((i % 2 == 0) == first) {
-			paint(pool.buffer(1), 256, i);
-			ASSERT_TRUE(isSent(vi, pool.message(1, 256), pool.handle(), VIP_STATUS_OP_SEND, mode)) << i;
+			paint(pool.buffer(1), size, i);
+			ASSERT_TRUE(isSent(vi, pool.message(1, size), pool.handle(), VIP_STATUS_OP_SEND, mode));
 			continue;
 		}
-		ASSERT_TRUE(isReceived(vi, pool.descriptor(0), VIP_STATUS_OP_RECEIVE, mode)) << i;
-		ASSERT_TRUE(painted(pool.buffer(0), 256, i)) << i;
-		ASSERT_TRUE(pool.postReceive(vi, 0, 256));
+		ASSERT_TRUE(isReceived(vi, pool.descriptor(0), VIP_STATUS_OP_RECEIVE, mode));
+		ASSERT_EQ(size, pool.descriptor(0)->CS.Length);
+		ASSERT_TRUE(painted(pool.buffer(0), size, i));
+		ASSERT_TRUE(untouched(pool.buffer(0) + size, room - size)) << "behind the message";
+		memset(pool.buffer(0), 0, size);
+		ASSERT_TRUE(pool.postReceive(vi, 0, room));
 	}
 }
 
@@ -219,17 +219,14 @@ void Channel::put(const std::string &text)
 	uint32_t bytes = htonl(static_cast<uint32_t>(text.size()));
 	std::string frame(reinterpret_cast<const char *>(&bytes), sizeof bytes);
 	frame += text;
-	if (::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) !=
-	    static_cast<ssize_t>(frame.size()))
+	if (::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(frame.size()))
 		throw std::runtime_error("the other process does not listen any more");
 }
 
 void Channel::read(void *data, size_t bytes, Clock::time_point deadline)
 {
 	for (auto *next = static_cast<char *>(data); bytes;) {
-		auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline -
-										  Clock::now())
-				    .count();
+		auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
 		pollfd ready{fd_, POLLIN, 0};
 		constexpr decltype(left) hour = 3600000;
 		int result = poll(&ready, 1, static_cast<int>(std::clamp(left, {}, hour)));
@@ -247,8 +244,7 @@ void Channel::read(void *data, size_t bytes, Clock::time_point deadline)
 
 std::string Channel::get(VIP_ULONG ms)
 {
-	auto deadline = ms == VIP_INFINITE ? Clock::time_point::max()
-					   : Clock::now() + std::chrono::milliseconds(ms);
+	auto deadline = ms == VIP_INFINITE ? Clock::time_point::max() : Clock::now() + std::chrono::milliseconds(ms);
 	uint32_t bytes = 0;
 	read(&bytes, sizeof bytes, deadline);
 	bytes = ntohl(bytes);
@@ -263,8 +259,7 @@ void Channel::expect(const std::string &text)
 {
 	std::string got = get();
 	if (got != text)
-		throw std::runtime_error("expected \"" + text + "\" of the other process, not \"" +
-					 got + "\"");
+		throw std::runtime_error("expected \"" + text + "\" of the other process, not \"" + got + "\"");
 }
 
 bool Channel::drained(VIP_ULONG ms)
@@ -378,8 +373,7 @@ void Peer::finish()
 	int result = 0;
 	waitpid(pid, &result, 0);
 	EXPECT_TRUE(WIFEXITED(result) && WEXITSTATUS(result) == 0)
-		<< "the peer "
-		<< (WIFEXITED(result) ? "failed, see above" : "was ended by a signal");
+		<< "the peer " << (WIFEXITED(result) ? "failed, see above" : "was ended by a signal");
 }
 
 void Peer::kill()

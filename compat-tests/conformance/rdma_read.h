@@ -38,8 +38,8 @@ class RdmaRead : public NicTest
 	void expectNoReads(VIP_RELIABILITY_LEVEL level);
 	// Runs the body at each reliable level that has RDMA reads, on a connection of its own.
 	void each(const std::function<void(const Reading &)> &body);
-	// The read is refused: its status says so, no data has come into the pool's first buffer,
-	// and the connection is broken at both ends.
+	// The read is refused: its status says so, no data has come into the pool's first buffer, and the connection is
+	// broken at both ends.
 	void expectRefused(Vi &a, Vi &b, Pool &pool, VIP_DESCRIPTOR *d);
 	void expectDone(Vi &a, Pool &pool, VIP_DESCRIPTOR *d)
 	{

@@ -9,12 +9,15 @@ using namespace harness;
 namespace
 {
 
+// [full: VipPostSend] There are no RDMA reads on unreliable VIs.
 TEST_F(RdmaRead, OnAnUnreliableViIsRefused)
 {
-	atEach(nic, {VIP_SERVICE_UNRELIABLE},
-	       [&](VIP_RELIABILITY_LEVEL level) { expectNoReads(level); });
+	atEach(nic, {VIP_SERVICE_UNRELIABLE}, [&](VIP_RELIABILITY_LEVEL level) { expectNoReads(level); });
 }
 
+// [full: VipPostSend VipRegisterMem VipErrorCallback] A region can be read from if it was registered for that.
+// Otherwise the read is reported once at the target, as a lost connection where the network cannot know the cause, and
+// at the reader as a lost connection.
 TEST_F(RdmaRead, FromARegionWithoutRdmaReadEnabledIsRefused)
 {
 	each([&](const Reading &on) {
@@ -25,6 +28,7 @@ TEST_F(RdmaRead, FromARegionWithoutRdmaReadEnabledIsRefused)
 	});
 }
 
+// [full: VipPostSend VipCreateVi] A VI can be read through if its attributes say so.
 TEST_F(RdmaRead, OfAViWithoutEnableRdmaReadIsRefused)
 {
 	each([&](const Reading &on) {
@@ -35,6 +39,8 @@ TEST_F(RdmaRead, OfAViWithoutEnableRdmaReadIsRefused)
 	});
 }
 
+// [full: VipPostSend VipCreateVi] A VI whose own attribute does not allow RDMA reads may read memory of its peer: the
+// attribute is for the peer.
 TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 {
 	// The attribute allows the peer to read here. It does not allow this VI to read there.
@@ -47,6 +53,7 @@ TEST_F(RdmaRead, ByAViWithoutEnableRdmaReadIsFine)
 	});
 }
 
+// [full: VipPostSend VipRegisterMem] The right to read is not the right to write.
 TEST_F(RdmaRead, RegionForReadingOnlyCannotBeWritten)
 {
 	each([&](const Reading &on) {
@@ -60,6 +67,7 @@ TEST_F(RdmaRead, RegionForReadingOnlyCannotBeWritten)
 	});
 }
 
+// [full: VipPostSend] A refused RDMA read breaks the connection.
 TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 {
 	each([&](const Reading &on) {
@@ -68,8 +76,7 @@ TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 		ASSERT_TRUE(pool.postReceive(on.b, 2, 64));
 		expectRefused(on.a, on.b, pool, pool.read(0, 64, on.source.data(), 0));
 		ASSERT_TRUE(pool.postSend(on.a, 3, 64));
-		VIP_DESCRIPTOR *const flushed[] = {takeReceive(on.a), takeReceive(on.b),
-						   takeSend(on.a)};
+		VIP_DESCRIPTOR *const flushed[] = {takeReceive(on.a), takeReceive(on.b), takeSend(on.a)};
 		for (unsigned i = 0; i < 3; i++) {
 			ASSERT_EQ(pool.descriptor(i + 1), flushed[i]);
 			EXPECT_EQ(VIP_UINT32{VIP_STATUS_DESC_FLUSHED_ERROR}, errorOf(flushed[i]));
@@ -77,6 +84,8 @@ TEST_F(RdmaRead, ThatWasRefusedFlushesWhatIsPosted)
 	});
 }
 
+// [full: VipPostSend VipRegisterMem] Memory that the program may only read can be registered, and an RDMA read into it
+// is a protection error.
 TEST_F(RdmaRead, IntoMemoryThatIsReadOnlyIsAProtectionError)
 {
 	void *memory = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -94,6 +103,7 @@ TEST_F(RdmaRead, IntoMemoryThatIsReadOnlyIsAProtectionError)
 	munmap(memory, 4096);
 }
 
+// [full: VipPostSend] An RDMA read is at most as long as the VI's maximum transfer size.
 TEST_F(RdmaRead, LongerThanMaxTransferSizeIsALengthError)
 {
 	each([&](const Reading &on) {
@@ -102,8 +112,7 @@ TEST_F(RdmaRead, LongerThanMaxTransferSizeIsALengthError)
 		attributes.MaxTransferSize = 1024;
 		Pair pair(nic, attributes);
 		VIP_UCHAR *source = on.source.data();
-		ASSERT_NO_FATAL_FAILURE(
-			expectDone(pair.a, pool, pool.read(0, 1024, source, on.source.handle())));
+		ASSERT_NO_FATAL_FAILURE(expectDone(pair.a, pool, pool.read(0, 1024, source, on.source.handle())));
 		VIP_DESCRIPTOR *d = pool.read(0, 1025, source, on.source.handle());
 		ASSERT_TRUE(isSent(pair.a, d, pool.handle(), VIP_STATUS_OP_RDMA_READ | VIP_STATUS_LENGTH_ERROR));
 		EXPECT_EQ(0, pool.buffer(0)[1024]);

@@ -1,10 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the conformance tests prove: requirements.txt, for the program, for the documentation, checked.
+"""What the conformance tests prove, for the program and for the documentation, checked.
 
 usage: requirements.py source OUTPUT        write it as C++, for the program
        requirements.py document PAGE OUTPUT  write PAGE with the table in its place
-       requirements.py tests PROGRAM        see whether each test has its entry, and each entry its test
+       requirements.py tests PROGRAM        see whether each test of the program is in the table, and the reverse
+
+The comment above a test ends with its requirement of VIA, in our own words:
+
+    // [level: Function...] One or more sentences.
+
+The functions are those under test; * if the test's parameter is a function. The levels are early (adopter),
+functional and full. Each includes the levels before it. An addition is a function that VIA does not have, or a
+behaviour that it does not define. The chapter is the beginning of a file's first comment, and the files are in the
+order in which CMakeLists.txt lists them.
 """
 
 import argparse
@@ -14,15 +23,26 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TABLE = os.path.join(HERE, "requirements.txt")
 LEVELS = ["early", "functional", "full", "addition"]  # the last one is not a level of VIA
-IDENTIFIERS = ["EarlyAdopter", "Functional", "Full", "Addition"]
-TITLES = ["early adopter", "functional", "full", "addition"]
 AT_LEAST = {"early": 34, "functional": 134, "full": 156}  # tests of each level and those before it
 PLACE = "<!-- the table -->\n"
 
-FUNCTION = re.compile(r"(Vip\w+) (\w+)$")
-TEST = re.compile(r"(\w+\.\w+) (\w+) (.+)$")
+# The first level at which a library has to have a function. The additions are Giganet's.
+FUNCTIONS = {
+    "early": """VipOpenNic VipCloseNic VipQueryNic VipErrorCallback VipCreatePtag VipDestroyPtag VipRegisterMem
+        VipDeregisterMem VipCreateVi VipDestroyVi VipQueryVi VipConnectWait VipConnectAccept VipConnectReject
+        VipConnectRequest VipDisconnect VipPostSend VipSendDone VipSendWait VipPostRecv VipRecvDone VipRecvWait""",
+    "functional": """VipQueryMem VipSetMemAttributes VipSetViAttributes VipConnectPeerRequest VipConnectPeerDone
+        VipConnectPeerWait VipSendNotify VipRecvNotify VipCreateCQ VipDestroyCQ VipCQDone VipCQWait VipCQNotify
+        VipNSInit VipNSGetHostByName VipNSGetHostByAddr VipNSShutdown""",
+    "full": "VipResizeCQ VipQuerySystemManagementInfo",
+    "addition": "VipGetUserData VipSetUserData VipAddTagCQ VipRemoveTagCQ VipPostDeferredSends",
+}
+LEVEL_OF = {name: level for level, names in FUNCTIONS.items() for name in names.split()}
+
+# A test with the comment above it, whose last part is the requirement.
+TEST = re.compile(r"((?:^//.*\n)*)^TEST(?:_[FP])?\((\w+), (\w+)\)", re.M)
+REQUIREMENT = re.compile(r"(?:^|\n)\[(\w+): ([^\]]+)\]\s((?:.|\n)+\.)$")
 
 
 class Mistake(Exception):
@@ -30,75 +50,35 @@ class Mistake(Exception):
 
 
 class Requirement:
-    def __init__(self, chapter, test, level, functions):
-        self.chapter, self.test, self.level, self.functions = chapter, test, level, functions
-        self.sentence = ""
+    def __init__(self, chapter, test, comment):
+        found = REQUIREMENT.search(re.sub(r"^// ?", "", comment, flags=re.M).rstrip("\n"))
+        if not found:
+            raise Mistake("%s has no requirement, or none that ends" % test)
+        self.chapter, self.test, self.level = chapter, test, found.group(1)
+        self.functions, self.sentence = found.group(2).split(), " ".join(found.group(3).split())
+        if self.level not in LEVELS:
+            raise Mistake("%s: there is no level %r" % (test, self.level))
+        for function in self.functions:
+            if function != "*" and function not in LEVEL_OF:
+                raise Mistake("%s: %s is no function" % (test, function))
+            if LEVELS.index(LEVEL_OF.get(function, "early")) > LEVELS.index(self.level):
+                raise Mistake("%s is of a higher level than %s" % (function, test))
 
 
-class Table:
-    def __init__(self, path):
-        self.chapters, self.functions, self.tests = [], {}, {}
-        last = None
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    last = self.take(line.rstrip("\n"), last)
-                except Mistake as mistake:
-                    raise Mistake("%s:%d: %s" % (os.path.basename(path), number, mistake))
-        for requirement in self.tests.values():
-            if not requirement.sentence.endswith("."):
-                raise Mistake("%s: no sentence, or none that ends" % requirement.test)
+def read(name):
+    with open(os.path.join(HERE, name), encoding="utf-8") as file:
+        return file.read()
 
-    def take(self, line, last):
-        if not line or line.startswith("#"):
-            return last
-        if line.startswith("== "):
-            self.chapters.append(line[3:])
-            return None
-        if line[0] in " \t":
-            if not last:
-                raise Mistake("a sentence without a test")
-            last.sentence = (last.sentence + " " + line.strip()).strip()
-            return last
-        function, test = FUNCTION.match(line), TEST.match(line)
-        if function:
-            self.add_function(*function.groups())
-            return None
-        if test:
-            return self.add_test(*test.groups())
-        raise Mistake("neither a chapter, a function, a test nor a sentence")
 
-    def add_function(self, name, level):
-        if level not in LEVELS:
-            raise Mistake("there is no level %r" % level)
-        if name in self.functions:
-            raise Mistake("%s is here twice" % name)
-        self.functions[name] = level
-
-    def add_test(self, name, level, functions):
-        if level not in LEVELS:
-            raise Mistake("there is no level %r" % level)
-        if not self.chapters:
-            raise Mistake("a test before the first chapter")
-        if name in self.tests:
-            raise Mistake("%s is here twice" % name)
-        for function in functions.split():
-            if function == "*":
-                continue
-            if function not in self.functions:
-                raise Mistake("%s is no function" % function)
-            if LEVELS.index(self.functions[function]) > LEVELS.index(level):
-                raise Mistake("%s is of a higher level than %s" % (function, name))
-        self.tests[name] = Requirement(self.chapters[-1], name, level, functions.split())
-        return self.tests[name]
-
-    def tests_of(self, level):
-        """Returns the tests of the level and of the levels before it. For an addition it returns only
-        its own."""
-        return [r.test for r in self.tests.values() if included(r.level, level)]
-
-    def functions_of(self, level):
-        return [name for name, of in self.functions.items() if included(of, level)]
+def table():
+    """Returns the requirements of all tests, in the order of chapters."""
+    requirements = []
+    for name in re.search(r"set\(tests ([^)]+)\)", read("CMakeLists.txt")).group(1).split():
+        text = read(name + ".cpp")
+        chapter = re.search(r"\n// ([^.:]+)[.:]", text).group(1)
+        for comment, suite, test in TEST.findall(text):
+            requirements.append(Requirement(chapter, suite + "." + test, comment))
+    return requirements
 
 
 def included(one, other):
@@ -107,48 +87,39 @@ def included(one, other):
     return LEVELS.index(one) <= LEVELS.index(other)
 
 
+def tests_of(requirements, level):
+    """Returns the tests of the level and of the levels before it. For an addition it returns only its own."""
+    return [r.test for r in requirements if included(r.level, level)]
+
+
 def title(level):
-    return TITLES[LEVELS.index(level)]
-
-
-def identifier(level):
-    return IDENTIFIERS[LEVELS.index(level)]
+    return "early adopter" if level == "early" else level
 
 
 def quoted(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def source(table):
-    lines = ["// Made from requirements.txt by requirements.py."]
-    for name, level in table.functions.items():
-        lines.append("VIA_FUNCTION(%s, %s)" % (name, identifier(level)))
-    for r in table.tests.values():
-        lines.append(
-            "VIA_REQUIREMENT(%s, %s, %s, %s, %s)"
-            % (
-                quoted(r.test),
-                identifier(r.level),
-                quoted(" ".join(r.functions)),
-                quoted(r.sentence),
-                quoted(r.chapter),
-            )
-        )
+def source(requirements):
+    lines = ["// Made from the tests by requirements.py."]
+    lines += ["VIA_FUNCTION(%s, %s)" % (name, level.capitalize()) for name, level in LEVEL_OF.items()]
+    for r in requirements:
+        texts = tuple(map(quoted, (r.test, " ".join(r.functions), r.sentence, r.chapter)))
+        lines.append("VIA_REQUIREMENT(%s, %s, %s, %s, %s)" % (texts[0], r.level.capitalize(), *texts[1:]))
     return "\n".join(lines) + "\n"
 
 
-def document(table):
+def document(requirements):
     lines = ["", "| level, with those before | tests | functions |", "| --- | --- | --- |"]
     for level in LEVELS:
-        tests, functions = table.tests_of(level), table.functions_of(level)
-        if tests:
-            lines.append("| %s | %d | %d |" % (title(level), len(tests), len(functions)))
-    for chapter in table.chapters:
-        lines += ["", "### " + chapter, "", "| what a library does | level | test |", "| --- | --- | --- |"]
-        for r in table.tests.values():
-            if r.chapter == chapter:
-                sentence = r.sentence.replace("|", "\\|")
-                lines.append("| %s | %s | `%s` |" % (sentence, title(r.level), r.test))
+        functions = [name for name, of in LEVEL_OF.items() if included(of, level)]
+        lines.append("| %s | %d | %d |" % (title(level), len(tests_of(requirements, level)), len(functions)))
+    chapter = None
+    for r in requirements:
+        if r.chapter != chapter:
+            chapter = r.chapter
+            lines += ["", "### " + chapter, "", "| what a library does | level | test |", "| --- | --- | --- |"]
+        lines.append("| %s | %s | `%s` |" % (r.sentence.replace("|", "\\|"), title(r.level), r.test))
     return "\n".join(lines) + "\n\n"
 
 
@@ -176,19 +147,18 @@ def listed(program):
     return tests
 
 
-def check_tests(table, program):
-    tests = listed(program)
-    wrong = ["%s has no entry" % test for test in sorted(tests - set(table.tests))]
-    wrong += ["%s is no test" % test for test in table.tests if test not in tests]
-    used = {f for r in table.tests.values() for f in r.functions}
-    wrong += ["%s has no test" % f for f in table.functions if f not in used]
+def check_tests(requirements, program):
+    named, used = [r.test for r in requirements], {f for r in requirements for f in r.functions}
+    wrong = ["%s is in one of the program and the table" % test for test in sorted(listed(program) ^ set(named))]
+    wrong += ["%s is there twice" % test for test in set(named) if named.count(test) > 1]
+    wrong += ["%s has no test" % function for function in LEVEL_OF if function not in used]
     for level in LEVELS:
-        count = len(table.tests_of(level))
+        count = len(tests_of(requirements, level))
         if count < AT_LEAST.get(level, 0):
             wrong.append("only %d tests at level %s" % (count, level))
         print("%s: %d tests" % (title(level), count))
     if wrong:
-        raise Mistake("requirements.txt:\n" + "\n".join(wrong))
+        raise Mistake("\n".join(wrong))
 
 
 def run(read, source, document, check_tests, programs):
@@ -217,4 +187,4 @@ def run(read, source, document, check_tests, programs):
 
 
 if __name__ == "__main__":
-    sys.exit(run(lambda: Table(TABLE), source, document, check_tests, 1))
+    sys.exit(run(table, source, document, check_tests, 1))

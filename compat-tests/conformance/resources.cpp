@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Many VIs at a time, and many connections in a row, as a server has them: everything works, and
+// Many VIs and many connections: at a time, and in a row, as a server has them: everything works, and
 // nothing remains allocated.
 #include "harness.h"
 #include "time_limit.h"
@@ -72,8 +72,7 @@ struct Census {
 			}
 		}
 		EXPECT_TRUE(answer && !pclose(answer)) << "rdma, of iproute2, cannot be run";
-		EXPECT_TRUE(objects.count("qp") && objects.count("cm_id"))
-			<< "rdma tells nothing of " << device;
+		EXPECT_TRUE(objects.count("qp") && objects.count("cm_id")) << "rdma tells nothing of " << device;
 	}
 };
 
@@ -177,8 +176,7 @@ VIP_PEER(serveAThousand)
 	for (size_t i = 0; i < kVis; i++) {
 		beginTimeLimit();
 		ASSERT_TRUE(takeReceive(meeting.vi(i))) << i;
-		EXPECT_TRUE(painted(meeting.pool.buffer(2 * i), 64,
-				    kAsked + static_cast<unsigned>(i)));
+		EXPECT_TRUE(painted(meeting.pool.buffer(2 * i), 64, kAsked + static_cast<unsigned>(i)));
 		meeting.postSend(i, kAnswered);
 		ASSERT_TRUE(takeSend(meeting.vi(i))) << i;
 	}
@@ -200,6 +198,9 @@ class AThousandVis : public Resources, public testing::WithParamInterface<const 
 {
 };
 
+// [full: VipCreateVi VipConnectRequest VipConnectAccept VipDisconnect VipDestroyVi] A process may have a thousand VIs
+// that are connected at the same time, with or without a common completion queue; all of them work, and all their
+// resources are released.
 TEST_P(AThousandVis, ConnectTalkAndClose)
 {
 	Pool pool(nic, 2 * kVis, 64);
@@ -218,8 +219,7 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 		EXPECT_EQ("ready", peer.channel.get(kOneTurn));
 		for (size_t i = 0; i < kVis; i++) {
 			beginTimeLimit();
-			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience,
-							 peer.channel.host()))
+			ASSERT_EQ(VIP_SUCCESS, requestTo(meeting.vi(i), discriminator, kPatience, peer.channel.host()))
 				<< i;
 			meeting.postReceive(i);
 		}
@@ -249,13 +249,12 @@ TEST_P(AThousandVis, ConnectTalkAndClose)
 	expectNoMore(before, Census(nic), 128 * kVis);
 }
 
-INSTANTIATE_TEST_SUITE_P(With, AThousandVis,
-			 testing::Values("on one CQ", "queues of their own"),
+INSTANTIATE_TEST_SUITE_P(With, AThousandVis, testing::Values("on one CQ", "queues of their own"),
 			 [](auto &one) { return std::string(one.index ? "OwnQueues" : "OneCq"); });
 
 struct Course {
 	const char *name;
-	bool newVis;	   // a new VI for each connection; otherwise the same two VIs
+	bool newVis; // a new VI for each connection; otherwise the same two VIs
 	// The requester disconnects, and the server notices; otherwise the other way round.
 	bool requesterEnds;
 	// It ends when that side has its message; otherwise when both sides have theirs.
@@ -312,8 +311,7 @@ class Counter
 	void await(size_t count)
 	{
 		std::unique_lock<std::mutex> lock(mutex_);
-		changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
-				  [&] { return count_ >= count; });
+		changed_.wait_for(lock, std::chrono::milliseconds(kPatience), [&] { return count_ >= count; });
 	}
 
       private:
@@ -363,6 +361,8 @@ class FiveHundredConnections : public Resources, public testing::WithParamInterf
 {
 };
 
+// [functional: VipConnectRequest VipConnectAccept VipDisconnect VipDestroyVi] Connections made and ended again and
+// again, between new VIs or the same ones, leave nothing behind, whichever side ends them.
 TEST_P(FiveHundredConnections, LeaveNothing)
 {
 	Pool pools[] = {Pool(nic, 2, 64), Pool(nic, 2, 64)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Descriptors of up to 252 segments, which is VIA's limit, even if the device takes fewer at once.
+// Descriptors of many segments: up to 252, which is VIA's limit, even if the device takes fewer at once.
 // The tests have uneven and empty segments on both sides of all operations, and errors far behind
 // in the list.
 #include "harness.h"
@@ -31,6 +31,8 @@ struct List {
 			pieces.emplace_back(place, length);
 			place += length + (i + seed) % 4;
 		}
+		if (seed % 2) // their order decides, not that of the addresses
+			std::reverse(pieces.begin(), pieces.end());
 	}
 	VIP_UINT32 length() const
 	{
@@ -39,15 +41,12 @@ struct List {
 			sum += length;
 		return sum;
 	}
-	// Extends the last segment that is not empty, until the sum of the lengths is at least
-	// `bytes`.
+	// Extends the segment with the last place, until the sum of the lengths is at least `bytes`.
 	void growTo(VIP_UINT32 bytes)
 	{
-		auto last = std::find_if(pieces.rbegin(), pieces.rend(),
-					 [](auto piece) { return piece.second > 0; });
 		VIP_UINT32 now = length();
 		if (now < bytes)
-			last->second += bytes - now;
+			std::max_element(pieces.begin(), pieces.end())->second += bytes - now;
 	}
 	// Returns the bytes of the segments, one after the other.
 	std::string of(const VIP_UCHAR *memory) const
@@ -102,8 +101,9 @@ class Segments : public NicTest
 	{
 		VIP_DESCRIPTOR *d = pool().descriptor(slot);
 		for (auto [place, length] : list.pieces)
-			setSegment(d, d->CS.SegCount++, length ? pool().buffer(slot) + place : nullptr,
-				   length, length ? pool().handle() : 0xDEADBEEF);
+			setSegment(d, d->CS.SegCount++,
+				   length ? pool().buffer(slot) + place : reinterpret_cast<void *>(0x13), length,
+				   length ? pool().handle() : 0xDEADBEEF);
 	}
 	VIP_DESCRIPTOR *make(size_t slot, const List &list)
 	{
@@ -124,8 +124,7 @@ class Segments : public NicTest
 	VIP_VI_ATTRIBUTES open(VIP_RELIABILITY_LEVEL level) const
 	{
 		VIP_VI_ATTRIBUTES attributes = writable(ofLevel(level));
-		attributes.EnableRdmaRead =
-			nic.attributes().RDMAReadSupport & level ? VIP_TRUE : VIP_FALSE;
+		attributes.EnableRdmaRead = nic.attributes().RDMAReadSupport & level ? VIP_TRUE : VIP_FALSE;
 		return attributes;
 	}
 	void eachLevel(const std::function<void(Vi &, Vi &, VIP_RELIABILITY_LEVEL)> &body)
@@ -148,6 +147,9 @@ class Segments : public NicTest
 	std::optional<Pool> pool_;
 };
 
+// [functional: VipPostSend VipPostRecv] Descriptors have up to 252 segments, of any lengths, on both sides; how a
+// message is cut on one side does not matter to the other. A segment of length zero names no memory, whatever its
+// handle and address are.
 TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 {
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL) {
@@ -171,6 +173,8 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] An RDMA write, with immediate data or without, may have up to 252 segments at
+// every level. So may the receive that immediate data completes, and its memory is not written to.
 TEST_F(Segments, AnyNumberIsWrittenByRdma)
 {
 	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
@@ -208,23 +212,24 @@ TEST_F(Segments, AnyNumberIsWrittenByRdma)
 	});
 }
 
+// [functional: VipPostRecv] When an RDMA write completes a receive, the receive's Length is that of all segments
+// together, at the Unreliable level, too.
 TEST_F(Segments, LengthOfAnUnreliableWriteWithImmediateDataIsThatOfAllOfThem)
 {
-	eachLevel([&](Vi &a, Vi &b, VIP_RELIABILITY_LEVEL level) {
-		if (level != VIP_SERVICE_UNRELIABLE)
-			return;
+	atEach(nic, {VIP_SERVICE_UNRELIABLE}, [&](VIP_RELIABILITY_LEVEL level) {
+		Pair pair(nic, open(level));
 		List from(200, 1); // several packets long
-		VIP_DESCRIPTOR *out =
-			makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1));
-		setImmediate(out, 0x5EC00000);
-		VIP_DESCRIPTOR *in = make(2, List(1, 1));
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-		ASSERT_TRUE(harness::send(a, out, pool().handle()));
-		ASSERT_EQ(in, takeReceive(b));
+		VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1)),
+			       *in = pool().empty(2);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
+		ASSERT_TRUE(harness::send(pair.a, setImmediate(out, 0x5EC00000), pool().handle()));
+		ASSERT_EQ(in, takeReceive(pair.b));
 		EXPECT_EQ(from.length(), in->CS.Length);
 	});
 }
 
+// [full: VipPostSend] An RDMA read may have up to 252 segments where the NIC has RDMA reads, and is a format error
+// elsewhere.
 TEST_F(Segments, AnyNumberIsReadIntoByRdma)
 {
 	eachLevel([&](Vi &a, Vi &, VIP_RELIABILITY_LEVEL level) {
@@ -234,8 +239,7 @@ TEST_F(Segments, AnyNumberIsReadIntoByRdma)
 			List to(std::min(count, kMost - 1), count);
 			memset(pool().buffer(0), 0, kSpread);
 			paint(pool().buffer(1), kSpread, count);
-			VIP_DESCRIPTOR *d = makeRdma(0, VIP_CONTROL_OP_RDMAREAD, to,
-						     pool().buffer(1) + 1);
+			VIP_DESCRIPTOR *d = makeRdma(0, VIP_CONTROL_OP_RDMAREAD, to, pool().buffer(1) + 1);
 			ASSERT_TRUE(harness::send(a, d, pool().handle()));
 			if (!supported) {
 				EXPECT_EQ(Status{VIP_STATUS_FORMAT_ERROR}, Status{errorOf(d)});
@@ -249,15 +253,14 @@ TEST_F(Segments, AnyNumberIsReadIntoByRdma)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] More segments than the NIC says are a format error.
 TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 {
-	for (VIP_UINT16 operation :
-	     {VIP_CONTROL_OP_SENDRECV, VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
+	for (VIP_UINT16 operation : {VIP_CONTROL_OP_SENDRECV, VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
 		SCOPED_TRACE(operation);
 		bool isRdma = operation != VIP_CONTROL_OP_SENDRECV;
 		List tooMany(kMost + 1 - isRdma, 1);
-		VIP_DESCRIPTOR *d =
-			isRdma ? makeRdma(0, operation, tooMany, pool().buffer(1)) : make(0, tooMany);
+		VIP_DESCRIPTOR *d = isRdma ? makeRdma(0, operation, tooMany, pool().buffer(1)) : make(0, tooMany);
 		ASSERT_EQ(kMost + 1, d->CS.SegCount);
 		expectError(VIP_STATUS_FORMAT_ERROR, d);
 	}
@@ -267,6 +270,7 @@ TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 	ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR));
 }
 
+// [functional: VipPostSend] All segments together are held to the maximum transfer size.
 TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 {
 	Pool descriptors(nic, 2, kTransferSize, nullptr, kMost);
@@ -285,6 +289,7 @@ TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 }
 
 // The sum of 252 times the whole region is 4 GiB and 248 bytes.
+// [functional: VipPostSend] Segments that together are longer than 32 bits can say are a length error.
 TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
 {
 	constexpr VIP_UINT32 each = 17043522;
@@ -297,6 +302,8 @@ TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
 	expectError(VIP_STATUS_LENGTH_ERROR, d);
 }
 
+// [functional: VipPostSend VipPostRecv] A message is too long for a receive if it is longer than all of its segments
+// together, and nothing is written outside of them.
 TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 {
 	for (unsigned count : {17U, 200U, kMost}) {
@@ -312,100 +319,8 @@ TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 	}
 }
 
-// Three faults by which the 200th segment names memory that the VI may not use.
-class Spoilt : public Segments
-{
-      protected:
-	static constexpr unsigned kSpoilt = 199;
-	struct Way {
-		const char *what;
-		std::function<void(VIP_DATA_SEGMENT &)> spoil;
-	};
-	void eachWay(const std::function<void(const Way &)> &body)
-	{
-		makeTag(nic); // another name of the default tag
-		VIP_PROTECTION_HANDLE tag = makeTag(nic);
-		Region other(nic, 4096, memory(tag)), small(nic, 4096);
-		for (const Way &way : {Way{"no such handle",
-					   [&](VIP_DATA_SEGMENT &s) { s.Handle = 0xDEADBEEF; }},
-				       Way{"another tag's",
-					   [&](VIP_DATA_SEGMENT &s) {
-						   s.Handle = other.handle();
-						   s.Data.Address = other.data();
-					   }},
-				       Way{"past the end of its region",
-					   [&](VIP_DATA_SEGMENT &s) {
-						   s.Handle = small.handle();
-						   s.Data.Address = small.data() + 4096;
-					   }}}) {
-			SCOPED_TRACE(way.what);
-			body(way);
-		}
-	}
-	// Makes a descriptor with `kMost` segments of 10 bytes, one of them with the fault.
-	VIP_DESCRIPTOR *spoilt(size_t slot, VIP_UINT16 operation, const Way &way)
-	{
-		VIP_DESCRIPTOR *d = cut(pool(), slot, 10 * kMost, kMost);
-		d->CS.Control = operation;
-		if (operation != VIP_CONTROL_OP_SENDRECV) {
-			d->DS[0].Remote.Data.Address = pool().buffer(3);
-			d->DS[0].Remote.Handle = pool().handle();
-		}
-		way.spoil((&d->DS[0] + kSpoilt)->Local);
-		return d;
-	}
-};
-
-TEST_F(Spoilt, TwoHundredthSegmentOfASendIsAProtectionError)
-{
-	eachWay([&](const Way &way) {
-		expectError(VIP_STATUS_PROTECTION_ERROR, spoilt(0, VIP_CONTROL_OP_SENDRECV, way));
-	});
-}
-
-TEST_F(Spoilt, TwoHundredthSegmentOfAnRdmaWriteIsAProtectionErrorAndNothingIsWritten)
-{
-	eachWay([&](const Way &way) {
-		paint(pool().buffer(0), kSpread, 1);
-		expectError(VIP_STATUS_PROTECTION_ERROR, spoilt(0, VIP_CONTROL_OP_RDMAWRITE, way));
-		EXPECT_TRUE(untouched(pool().buffer(3), kSpread));
-	});
-}
-
-// The library may find the fault when the receive is posted, or when a message comes that reaches
-// it.
-TEST_F(Spoilt, TwoHundredthSegmentOfAReceiveIsAProtectionError)
-{
-	eachWay([&](const Way &way) {
-		Pair pair(nic);
-		VIP_DESCRIPTOR *in = spoilt(1, VIP_CONTROL_OP_SENDRECV, way);
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_TRUE(pool().postSend(pair.a, 0, 10 * kMost));
-		ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_PROTECTION_ERROR));
-		expectBroken(pair.b, pair.a);
-		takeSend(pair.a);
-	});
-}
-
-TEST_F(Spoilt, TwoHundredthSegmentPastItsRegionIsFineWhileNoMessageIsThatLong)
-{
-	Pair pair(nic);
-	Region small(nic, 4096);
-	Way way{"past the end of its region", [&](VIP_DATA_SEGMENT &s) {
-			s.Handle = small.handle();
-			s.Data.Address = small.data() + 4090;
-		}};
-	VIP_DESCRIPTOR *in = spoilt(1, VIP_CONTROL_OP_SENDRECV, way);
-	VIP_UINT32 length = 10 * kSpoilt + 6;
-	paint(pool().buffer(0), length, 1);
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-	ASSERT_TRUE(pool().send(pair.a, 0, length));
-	ASSERT_TRUE(isReceived(pair.b, in));
-	EXPECT_TRUE(painted(pool().buffer(1), 10 * kSpoilt, 1));
-	EXPECT_EQ(0, memcmp(small.data() + 4090, pool().buffer(0) + 10 * kSpoilt, 6));
-}
-
-// One queue has descriptors that a device takes at once and longer ones.
+// [functional: VipPostSend VipPostRecv] Descriptors of few segments and of many, in one queue, are done in the order of
+// posting.
 TEST_F(Segments, FewAndManyTakeTheirTurns)
 {
 	constexpr size_t kMessages = 64;
@@ -429,8 +344,8 @@ TEST_F(Segments, FewAndManyTakeTheirTurns)
 	}
 }
 
-// Both queues hold MaxDescriptorsPerQueue descriptors of MaxSegmentsPerDesc segments each. One CQ
-// names them.
+// [functional: VipPostSend VipPostRecv VipCQWait] As many descriptors can be outstanding as the NIC says, though each
+// has as many segments as it says.
 TEST_F(Segments, QueuesFullOfManyLoseNothing)
 {
 	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;

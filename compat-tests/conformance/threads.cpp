@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Several threads on one NIC, one VI, one queue.
+// Threads: several on one NIC, one VI, one queue.
 #include "harness.h"
 
 using namespace harness;
@@ -9,19 +9,27 @@ namespace
 
 using Threads = PairTest;
 
+// [functional: VipPostSend VipPostRecv VipConnectWait VipConnectRequest] Threads may use different VIs of a NIC at the
+// same time.
 TEST_F(Threads, TwoPingPongsOnVisOfOneNic)
 {
 	for (Mode mode : {Mode::Waiting, Mode::Polling}) {
 		Vi vis[4] = {Vi(nic), Vi(nic), Vi(nic), Vi(nic)};
 		std::string names[2] = {freshDiscriminator(), freshDiscriminator()};
+		std::vector<VIP_UINT32> sizes(100, 256);
 		std::vector<std::thread> threads;
 		for (unsigned i = 0; i < 4; i++)
-			threads.emplace_back([&, i] { pingPong(vis[i], names[i / 2], i % 2, 100, mode); });
+			threads.emplace_back([&, i] {
+				const std::string &name = names[i / 2];
+				auto connect = [&] { return i % 2 ? call(vis[i], name) : serve(vis[i], name); };
+				pingPong(vis[i], i % 2, mode, sizes, connect);
+			});
 		for (auto &thread : threads)
 			thread.join();
 	}
 }
 
+// [functional: VipRecvWait VipPostRecv] A thread may wait on a queue while others post to it.
 TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 {
 	constexpr unsigned count = 50;
@@ -42,6 +50,7 @@ TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 	receiver.join();
 }
 
+// [functional: VipSendWait VipRecvWait] Two threads may wait on the two queues of a VI.
 TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 {
 	Pool pool(nic, 3, 64);
@@ -60,6 +69,8 @@ TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 	EXPECT_EQ(pool.descriptor(2), received);
 }
 
+// [functional: VipRecvDone VipSendDone VipQueryVi] A call that does not block otherwise does not block because another
+// thread waits.
 TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 {
 	Pool pool(nic, 3, 64);
@@ -82,6 +93,7 @@ TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 	EXPECT_EQ(pool.descriptor(0), waited);
 }
 
+// [functional: VipPostSend] Several threads may post to one queue.
 TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 {
 	constexpr unsigned threads = 4, each = 50;
@@ -104,8 +116,7 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 		unsigned value = d->CS.ImmediateData, thread = value / each;
 		EXPECT_LT(thread, threads);
 		if (thread < threads) {
-			EXPECT_EQ(thread * each + next[thread]++, value)
-				<< "out of the order of posting";
+			EXPECT_EQ(thread * each + next[thread]++, value) << "out of the order of posting";
 		}
 	}
 	for (auto &poster : posters)
@@ -114,6 +125,7 @@ TEST_F(Threads, SeveralThreadsPostSendsOnOneViAndNoneIsLost)
 		ASSERT_TRUE(takeSend(a()));
 }
 
+// [full: VipResizeCQ VipCQWait] A completion queue can be resized while threads wait on it.
 TEST_F(Threads, ResizeOfACqDoesNotEndAWaitOnIt)
 {
 	Cq cq(nic, 8);

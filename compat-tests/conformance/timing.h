@@ -17,6 +17,8 @@ namespace harness
 // The limit, in ms, of every wait that is expected to succeed. It is generous, because the device may be
 // emulated.
 constexpr VIP_ULONG kPatience = 40000;
+// The time, in ms, in which something must not come.
+constexpr VIP_ULONG kQuiet = 150;
 
 using Clock = std::chrono::steady_clock;
 class Stopwatch

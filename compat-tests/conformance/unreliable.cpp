@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Unreliable VIs after errors and losses that would break a reliable connection: the connection goes on, and
-// later messages find the posted receives in their order.
+// Unreliable VIs after errors: these would break a reliable connection. Here the connection goes on, and later
+// messages find the posted receives in their order.
 //
 // A message may be lost, so each is sent until it arrives.
 #include "harness.h"
@@ -16,7 +16,6 @@ namespace
 constexpr unsigned kTries = 10;
 constexpr VIP_ULONG kSecond = 1000; // the wait for a message that may be lost
 constexpr VIP_UINT32 kRoom = 64;    // the size of most receives
-constexpr int kQuiet = 200;         // ms to wait for something that must not come
 
 class Unreliable : public NicTest
 {
@@ -54,8 +53,8 @@ class Unreliable : public NicTest
 	}
 
 	// Sends until the next receive of `to` is done.
-	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make,
-		     VIP_MEM_HANDLE handle, VIP_DESCRIPTOR **received)
+	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make, VIP_MEM_HANDLE handle,
+		     VIP_DESCRIPTOR **received)
 	{
 		for (unsigned i = 0; i < kTries; i++) {
 			ASSERT_TRUE(isSent(from, make(), handle));
@@ -68,10 +67,7 @@ class Unreliable : public NicTest
 	void sendNumber(Vi &from, Vi &to, VIP_UINT32 number, VIP_DESCRIPTOR **received)
 	{
 		Pool pool(nic, 1, kRoom);
-		auto make = [&] {
-			VIP_DESCRIPTOR *d = setImmediate(pool.message(0, kRoom), number);
-			return d;
-		};
+		auto make = [&] { return setImmediate(pool.message(0, kRoom), number); };
 		deliver(from, to, make, pool.handle(), received);
 	}
 	// Sends a number until it arrives in the receive `in`.
@@ -138,6 +134,7 @@ class Unreliable : public NicTest
 	VIP_UINT32 number_ = 1000;
 };
 
+// [functional: VipPostSend] On an unreliable connection a message without a receive is lost, and nothing else happens.
 TEST_F(Unreliable, MessageWithoutAReceiveIsDropped)
 {
 	for (VIP_UINT32 bytes : {0U, 48U, 4096U, 65536U})
@@ -157,6 +154,8 @@ TEST_F(Unreliable, MessageWithoutAReceiveIsDropped)
 		});
 }
 
+// [functional: VipPostSend VipPostRecv] On an unreliable connection a message too long for its receive harms no later
+// one.
 TEST_F(Unreliable, MessageLongerThanItsReceiveHarmsNoLaterOne)
 {
 	for (auto [room, bytes] : {std::make_pair(0U, 1U), {48U, 49U}, {4096U, 65536U}}) {
@@ -176,6 +175,7 @@ TEST_F(Unreliable, MessageLongerThanItsReceiveHarmsNoLaterOne)
 	}
 }
 
+// [functional: VipPostSend] On an unreliable connection a refused RDMA write writes nothing, and harms nothing.
 TEST_F(Unreliable, RdmaWriteThatIsRefusedLeavesBothConnected)
 {
 	each([&](Vi &a, Vi &b) {
@@ -204,6 +204,7 @@ TEST_F(Unreliable, RdmaWriteThatIsRefusedLeavesBothConnected)
 	});
 }
 
+// [functional: VipPostSend VipDisconnect] On an unreliable VI, too, a send names registered memory.
 TEST_F(Unreliable, SendFromAnUnknownHandleIsAProtectionError)
 {
 	each([&](Vi &a, Vi &b) {
@@ -218,6 +219,8 @@ TEST_F(Unreliable, SendFromAnUnknownHandleIsAProtectionError)
 	});
 }
 
+// [functional: VipPostSend VipPostRecv] After messages that are too long, an unreliable connection goes on, and its
+// receives are used in their order.
 TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 {
 	constexpr VIP_UINT32 rounds = 3, eachRound = 8;
@@ -228,8 +231,7 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 		for (VIP_UINT32 i = 0; i < rounds * eachRound; i++) {
 			SCOPED_TRACE(testing::Message() << "receive " << i);
 			if (i % eachRound) {
-				ASSERT_NO_FATAL_FAILURE(
-					deliverNumber(a, b, i, pool.descriptor(i)));
+				ASSERT_NO_FATAL_FAILURE(deliverNumber(a, b, i, pool.descriptor(i)));
 				continue;
 			}
 			ASSERT_NO_FATAL_FAILURE(sendTooMuch(a));
@@ -239,7 +241,8 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongReceivesAreUsedInTheirOrder)
 	});
 }
 
-// The receiver does not look at its receive queue, which has the error.
+// [functional: VipPostSend VipPostRecv] After a message that is too long the receiver can still send, even before it
+// has looked at the failed receive.
 TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
 {
 	each([&](Vi &a, Vi &b) {
@@ -256,6 +259,8 @@ TEST_F(Unreliable, AfterAMessageThatIsTooLongTheReceiverCanStillSend)
 }
 
 // Many messages of a stream do not fit, and neither end waits for the other.
+// [functional: VipPostSend VipRecvWait] What arrives in a stream of messages, some of them too long, is whole and in
+// order.
 TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
 {
 	constexpr VIP_UINT32 count = 400;
@@ -308,6 +313,7 @@ TEST_F(Unreliable, WhatArrivesAmongMessagesThatAreTooLongIsWholeAndInOrder)
 }
 
 // These have made the connections of some devices stop receiving.
+// [functional: VipPostSend] An RDMA write whose immediate data finds no receive harms no later message.
 TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 {
 	each([&](Vi &a, Vi &b) {
@@ -327,6 +333,8 @@ TEST_F(Unreliable, WritesWhoseImmediateDataFindsNoReceiveHarmNoLaterMessage)
 }
 
 // There are more writes than any send queue holds, each of many packets.
+// [functional: VipPostSend VipRecvWait VipSendWait] Among many long RDMA writes, messages arrive in order, and all are
+// done in the order of posting.
 TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 {
 	constexpr VIP_UINT32 count = 24, size = 65536;
@@ -334,8 +342,7 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 		Region target(nic, count * size, memory(nullptr, VIP_TRUE));
 		Pool writes(nic, count, size), sends(nic, count, 0), receives(nic, count, 0);
 		for (VIP_UINT32 i = 0; i < count; i++) {
-			ASSERT_EQ(VIP_SUCCESS,
-				  VipPostRecv(b, receives.empty(i), receives.handle()));
+			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, receives.empty(i), receives.handle()));
 			paint(writes.buffer(i), size, i);
 		}
 		for (VIP_UINT32 i = 0; i < count; i++) {
@@ -366,6 +373,8 @@ TEST_F(Unreliable, ManyLongWritesAndMessagesBetweenThemComeInOrder)
 	});
 }
 
+// [functional: VipDisconnect VipSendWait] After a disconnect the first RDMA writes are done, perhaps, and all others
+// flushed; the VI can be connected again.
 TEST_F(Unreliable, DisconnectingInTheMiddleOfLongWritesFlushesTheRest)
 {
 	constexpr unsigned count = 8;
@@ -379,8 +388,7 @@ TEST_F(Unreliable, DisconnectingInTheMiddleOfLongWritesFlushesTheRest)
 		for (unsigned i = 0; i < count; i++) {
 			VIP_DESCRIPTOR *d = takeSend(a);
 			ASSERT_EQ(pool.descriptor(i), d);
-			EXPECT_TRUE(errorOf(d) == VIP_STATUS_DESC_FLUSHED_ERROR ||
-				    (errorOf(d) == 0 && !flushed))
+			EXPECT_TRUE(errorOf(d) == VIP_STATUS_DESC_FLUSHED_ERROR || (errorOf(d) == 0 && !flushed))
 				<< statusOf(d);
 			flushed |= errorOf(d) != 0;
 		}

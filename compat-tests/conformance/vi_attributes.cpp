@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Changing the attributes of a VI: when it is allowed, its effect, and what does not change.
+// Changing the attributes of VIs: when it is allowed, its effect, and what does not change.
 #include "harness.h"
 
 #include <atomic>
@@ -39,6 +39,8 @@ class ViAttributes : public NicTest
 	}
 };
 
+// [functional: VipSetViAttributes] The attributes of a VI that is connecting, connected or in error stay as they are;
+// those of an idle one can be changed.
 TEST_F(ViAttributes, CannotBeChangedUnlessTheViIsIdle)
 {
 	Vi vi(nic), peer(nic);
@@ -56,6 +58,8 @@ TEST_F(ViAttributes, CannotBeChangedUnlessTheViIsIdle)
 	expectSame(writable(), vi.attributes());
 }
 
+// [functional: VipSetViAttributes VipQueryVi] Attributes that are refused change neither the result of VipQueryVi nor
+// the VI's connection.
 TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 {
 	Vi vi(nic, writable()), peer(nic, writable());
@@ -81,33 +85,8 @@ TEST_F(ViAttributes, ChangeThatFailsChangesNothing)
 	EXPECT_TRUE(eventually([&] { return painted(pool.buffer(0), 64, 3); }));
 }
 
-TEST_F(ViAttributes, ReceivesPostedBeforeAChangeStayInTheirOrder)
-{
-	constexpr unsigned count = 40;
-	Pool pool(nic, 2 * count, 64);
-	Vi vi(nic), peer(nic, reliable(4096));
-	VIP_VI_ATTRIBUTES other = writable();
-	for (unsigned i = 0; i < count; i++) {
-		ASSERT_TRUE(pool.postReceive(vi, i, 64));
-		other.EnableRdmaWrite = !other.EnableRdmaWrite;
-		if (i % 10 == 5) {
-			ASSERT_EQ(VIP_SUCCESS, set(vi, other));
-		}
-	}
-	ASSERT_EQ(VIP_SUCCESS, set(vi, reliable(4096)));
-	ASSERT_TRUE(harness::connect(vi, peer));
-	for (unsigned i = 0; i < count; i++) {
-		VIP_DESCRIPTOR *out = setImmediate(pool.message(count + i, 64), i);
-		paint(pool.buffer(count + i), 64, i);
-		ASSERT_EQ(VIP_SUCCESS, VipPostSend(peer, out, pool.handle()));
-	}
-	for (unsigned i = 0; i < count; i++) {
-		ASSERT_TRUE(isReceived(vi, pool.descriptor(i), VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE));
-		EXPECT_EQ(i, pool.descriptor(i)->CS.ImmediateData);
-		EXPECT_TRUE(painted(pool.buffer(i), 64, i));
-	}
-}
-
+// [functional: VipSetViAttributes VipConnectWait] VipConnectWait returns the attributes that the requester's VI has
+// now.
 TEST_F(ViAttributes, ArePartOfTheNextRequest)
 {
 	Vi client(nic), server(nic, reliable(4096));
@@ -121,6 +100,8 @@ TEST_F(ViAttributes, ArePartOfTheNextRequest)
 	EXPECT_FALSE(told.server.EnableRdmaRead);
 }
 
+// [functional: VipSetViAttributes VipConnectRequest] A VI that was given another reliability level connects with one
+// that was made with it, and keeps that level's promises.
 TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)
 {
 	Pool pool(nic, 2, 64);
@@ -136,12 +117,13 @@ TEST_F(ViAttributes, OfAnyLevelAreThoseOfTheNextConnection)
 		ASSERT_TRUE(harness::connect(made, changed));
 		ASSERT_TRUE(pool.send(changed, 1, 64));
 		bool lives = level == VIP_SERVICE_UNRELIABLE;
-		EXPECT_EQ(lives ? 0U : VIP_STATUS_REMOTE_DESC_ERROR,
-				 errorOf(pool.descriptor(1)));
+		EXPECT_EQ(lives ? 0U : VIP_STATUS_REMOTE_DESC_ERROR, errorOf(pool.descriptor(1)));
 		EXPECT_TRUE(changed.becomes(lives ? VIP_STATE_CONNECTED : VIP_STATE_ERROR));
 	});
 }
 
+// [functional: VipSetViAttributes VipConnectAccept] A request of another level or maximum transfer size stays pending,
+// and is accepted by the VI that was refused once it was given the requester's attributes.
 TEST_F(ViAttributes, AcceptingViMayBeChangedToFitAPendingRequest)
 {
 	Pool pool(nic, 2, 64);
@@ -159,6 +141,8 @@ TEST_F(ViAttributes, AcceptingViMayBeChangedToFitAPendingRequest)
 	       [&](VIP_RELIABILITY_LEVEL level) { expectFits(ofLevel(level), VIP_INVALID_RELIABILITY_LEVEL); });
 }
 
+// [functional: VipSetViAttributes VipDisconnect] Attributes can be changed between all connections of a VI; each has
+// those of the last change.
 TEST_F(ViAttributes, ChangeBetweenConnectionsAgainAndAgain)
 {
 	Cq cq(nic, 16);
@@ -181,6 +165,7 @@ TEST_F(ViAttributes, ChangeBetweenConnectionsAgainAndAgain)
 	}
 }
 
+// [functional: VipSetViAttributes VipPostSend] A send may be as long as the new maximum transfer size, and not longer.
 TEST_F(ViAttributes, SmallerMaxTransferSizeHolds)
 {
 	Pool pool(nic, 2, 4096);
@@ -192,6 +177,8 @@ TEST_F(ViAttributes, SmallerMaxTransferSizeHolds)
 	ASSERT_TRUE(isSent(vi, pool.message(1, 1001), pool.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_LENGTH_ERROR));
 }
 
+// [functional: VipSetViAttributes VipPostSend VipPostRecv] A VI may use the memory of its new tag, and that of the
+// former one no longer.
 TEST_F(ViAttributes, NewTagDecidesWhichMemoryMayBeUsed)
 {
 	makeTag(nic);
@@ -206,6 +193,8 @@ TEST_F(ViAttributes, NewTagDecidesWhichMemoryMayBeUsed)
 		isSent(vi, before.message(1, 64), before.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_PROTECTION_ERROR));
 }
 
+// [functional: VipSetViAttributes VipPostSend] Through a VI, peers may write to memory of its new tag, and to that of
+// the former one no longer.
 TEST_F(ViAttributes, NewTagDecidesWhatPeersMayWriteTo)
 {
 	makeTag(nic);
@@ -224,6 +213,8 @@ TEST_F(ViAttributes, NewTagDecidesWhatPeersMayWriteTo)
 	EXPECT_TRUE(untouched(before.data(), 64));
 }
 
+// [functional: VipSetViAttributes VipDestroyPtag] The present tag of a VI cannot be destroyed. Its former tag can be
+// destroyed.
 TEST_F(ViAttributes, FormerTagIsFreeAndTheNewOneInUse)
 {
 	VIP_PROTECTION_HANDLE first = makeTag(nic), former = makeTag(nic), present = makeTag(nic);
@@ -239,6 +230,7 @@ TEST_F(ViAttributes, FormerTagIsFreeAndTheNewOneInUse)
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyPtag(nic, first));
 }
 
+// [functional: VipSetViAttributes VipRecvWait] A change of attributes ends no wait on the VI.
 TEST_F(ViAttributes, ThreadThatWaitsOnTheViGoesOnWaiting)
 {
 	Pool pool(nic, 2, 64);
@@ -256,6 +248,9 @@ TEST_F(ViAttributes, ThreadThatWaitsOnTheViGoesOnWaiting)
 	EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(pool.descriptor(0)));
 }
 
+// [functional: VipSetViAttributes VipPostRecv VipQueryVi] Other threads may post and query while attributes change.
+// Receives stay posted, and take the first messages in their order. A query returns the old attributes or the new ones
+// but no mixture.
 TEST_F(ViAttributes, ChangeWhileOtherThreadsPostAndQuery)
 {
 	constexpr unsigned count = 600, changes = 30;
@@ -266,8 +261,7 @@ TEST_F(ViAttributes, ChangeWhileOtherThreadsPostAndQuery)
 	Thread watcher([&] {
 		while (!stop && !HasFailure()) {
 			VIP_VI_ATTRIBUTES got = vi.attributes();
-			EXPECT_EQ(got.EnableRdmaWrite ? 4000U : kTransferSize, got.MaxTransferSize)
-				<< "a mixture";
+			EXPECT_EQ(got.EnableRdmaWrite ? 4000U : kTransferSize, got.MaxTransferSize) << "a mixture";
 		}
 	});
 	for (unsigned i = 0; i < changes; i++) {

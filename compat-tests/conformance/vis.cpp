@@ -170,6 +170,37 @@ void expectBroken(const Vi &one, const Vi &other)
 	EXPECT_TRUE(other.becomes(VIP_STATE_ERROR));
 }
 
+void expectError(const VIP_ERROR_DESCRIPTOR &error, VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, const Vi &vi,
+		 VIP_DESCRIPTOR *descriptor, VIP_ULONG operation)
+{
+	EXPECT_EQ(code, error.ErrorCode);
+	EXPECT_EQ(resource, error.ResourceCode);
+	EXPECT_EQ(VIP_NIC_HANDLE{vi.nic()}, error.NicHandle);
+	EXPECT_EQ(VIP_VI_HANDLE{vi}, error.ViHandle);
+	EXPECT_EQ(nullptr, error.CQHandle);
+	EXPECT_EQ(descriptor, error.DescriptorPtr);
+	EXPECT_EQ(operation, error.OpCode);
+}
+
+void expectLoss(Vi &vi, VIP_ERROR_CODE cause, VIP_ULONG operation)
+{
+	ASSERT_TRUE(vi.nic().errors.reaches(vi, 1));
+	VIP_ERROR_DESCRIPTOR error = vi.nic().errors.first(vi);
+	EXPECT_EQ(VIP_STATE_ERROR, vi.state()) << "who is told finds the VI in error";
+	bool isUnknown = error.ErrorCode == VIP_ERROR_CONN_LOST && !vi.nic().isLoopback();
+	expectError(error, isUnknown ? VIP_ERROR_CONN_LOST : cause, VIP_RESOURCE_VI, vi, nullptr,
+		    isUnknown ? 0 : operation);
+}
+
+void expectLosses(Vi &sender, Vi &receiver, VIP_ERROR_CODE cause, VIP_ULONG operation)
+{
+	expectLoss(sender);
+	expectLoss(receiver, cause, operation);
+	letTimePass(kQuiet);
+	for (Vi *vi : {&sender, &receiver})
+		EXPECT_EQ(1U, vi->nic().errors.count(*vi));
+}
+
 void expectTalk(Vi &one, Vi &other, VIP_UINT32 value)
 {
 	for (auto [from, to] : {std::pair(&one, &other), std::pair(&other, &one)}) {

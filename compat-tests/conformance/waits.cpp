@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Several threads wait for the same thing, or its object is destroyed meanwhile.
+// Several threads that wait: for the same thing, or its object is destroyed meanwhile.
 #include "notify.h"
 
 #include <algorithm>
@@ -67,6 +67,8 @@ class Blocked
 	std::list<Thread> threads_; // destroyed first, which joins them
 };
 
+// [functional: VipRecvWait] Many threads may wait on one queue, empty or not; each gets a descriptor that no other
+// gets.
 TEST_F(Waits, EightThreadsOnOneQueueGetADescriptorEach)
 {
 	constexpr size_t count = 8;
@@ -85,6 +87,7 @@ TEST_F(Waits, EightThreadsOnOneQueueGetADescriptorEach)
 		EXPECT_EQ(pool.descriptor(i), got[i]);
 }
 
+// [functional: VipCQWait] Many threads may wait on one completion queue; each gets an entry that no other gets.
 TEST_F(Waits, EightThreadsOnOneCqGetAnEntryEach)
 {
 	constexpr size_t count = 8;
@@ -106,6 +109,7 @@ TEST_F(Waits, EightThreadsOnOneCqGetAnEntryEach)
 		EXPECT_EQ(1, std::count(std::begin(got), std::end(got), VIP_VI_HANDLE{*vis[i]}));
 }
 
+// [functional: VipRecvWait] A completion ends one of the waits on its queue and leaves the others.
 TEST_F(Waits, OneCompletionEndsOneWaitOfThree)
 {
 	Pool pool(nic, 2, 64);
@@ -124,6 +128,7 @@ TEST_F(Waits, OneCompletionEndsOneWaitOfThree)
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
 }
 
+// [functional: VipRecvWait] A wait ends when its time is over, also beside others that have no end.
 TEST_F(Waits, ATimeoutIsKeptBesideThreadsThatWaitForEver)
 {
 	Pool pool(nic, 4, 64);
@@ -133,14 +138,13 @@ TEST_F(Waits, ATimeoutIsKeptBesideThreadsThatWaitForEver)
 	for (auto &d : got)
 		blocked.add([this, &d] { return VipRecvWait(b(), VIP_INFINITE, &d); });
 	blocked.expectBlocked();
-	EXPECT_TRUE(takesAbout(500, [&] {
-		EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 500, &none));
-	}));
+	EXPECT_TRUE(takesAbout(500, [&] { EXPECT_EQ(VIP_TIMEOUT, VipRecvWait(b(), 500, &none)); }));
 	for (int i = 0; i < 3; i++)
 		ASSERT_TRUE(pool.send(a(), 3, 64));
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_SUCCESS; });
 }
 
+// [functional: VipRecvWait] A wait whose time is over takes nothing from another one on the queue.
 TEST_F(Waits, ATimeoutThatEndsLeavesTheOthersTheirCompletions)
 {
 	Pool pool(nic, 2, 64);
@@ -157,13 +161,13 @@ TEST_F(Waits, ATimeoutThatEndsLeavesTheOthersTheirCompletions)
 	}
 }
 
+// [functional: VipRecvWait] Signals neither end a wait nor change its time.
 TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
 {
 	Pool pool(nic, 1, 64);
 	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	static std::atomic<int> caught;
-	struct sigaction action {
-	}, before;
+	struct sigaction action{}, before;
 	action.sa_handler = [](int) { caught++; }; // without SA_RESTART
 	ASSERT_EQ(0, sigaction(SIGUSR1, &action, &before));
 	EXPECT_TRUE(tellsAbout(500, [&] {
@@ -190,6 +194,8 @@ TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
 	sigaction(SIGUSR1, &before, nullptr);
 }
 
+// [functional: VipDisconnect VipRecvWait] A disconnect ends as many waits as descriptors are flushed; the others go on
+// to the end of their time.
 TEST_F(Waits, DisconnectGivesEachAFlushedDescriptorAndThoseBeyondGoOnWaiting)
 {
 	Pool pool(nic, 3, 64);
@@ -213,6 +219,8 @@ TEST_F(Waits, DisconnectGivesEachAFlushedDescriptorAndThoseBeyondGoOnWaiting)
 	EXPECT_EQ(2U, timedOut);
 }
 
+// [functional: VipDestroyVi VipRecvWait VipSendWait VipCQWait] To destroy a VI ends all waits on its queues, whether
+// they are on a completion queue or not, and none on the completion queue.
 TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 {
 	VIP_CQ_HANDLE cq = makeCq(nic, 8);
@@ -229,14 +237,14 @@ TEST_F(Waits, DestroyOfAViEndsAllWaitsOnBothOfItsQueues)
 		onCq.add([&] { return VipCQWait(cq, 1000, &named, &receive); });
 		blocked.expectBlocked();
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(vi));
-		blocked.expectAll(
-			[](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
+		blocked.expectAll([](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
 		// The CQ still exists.
 		onCq.expectAll([](VIP_RETURN result) { return result == VIP_TIMEOUT; });
 	}
 	EXPECT_EQ(VIP_SUCCESS, VipDestroyCQ(cq));
 }
 
+// [functional: VipDestroyCQ VipCQWait] To destroy a completion queue ends the waits of all threads on it.
 TEST_F(Waits, DestroyOfACqEndsAllWaitsOnIt)
 {
 	VIP_CQ_HANDLE cq = makeCq(nic, 8);
@@ -250,6 +258,8 @@ TEST_F(Waits, DestroyOfACqEndsAllWaitsOnIt)
 	blocked.expectAll([](VIP_RETURN result) { return result == VIP_INVALID_PARAMETER; });
 }
 
+// [functional: VipDisconnect VipConnectRequest VipConnectAccept] To disconnect a VI ends another thread's request for
+// it, which cannot be accepted any more; the VI can be connected anew.
 TEST_F(Waits, DisconnectEndsARequestOfAnotherThread)
 {
 	std::string discriminator = freshDiscriminator();
@@ -266,6 +276,8 @@ TEST_F(Waits, DisconnectEndsARequestOfAnotherThread)
 	EXPECT_TRUE(harness::connect(other, asks));
 }
 
+// [functional: VipCloseNic VipRecvWait VipSendWait VipCQWait VipConnectWait VipConnectRequest VipRecvNotify
+// VipCQNotify] To close a NIC ends all waits of all kinds, for whatever they wait, and calls no handler.
 TEST_F(Waits, CloseOfTheNicEndsEveryKindOfWaitAtOnce)
 {
 	Nic doomed;

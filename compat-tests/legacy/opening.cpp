@@ -19,7 +19,9 @@ void talk(const std::string &name, bool first, unsigned rounds, std::atomic<int>
 	Nic own(nicName());
 	ASSERT_TRUE(own.opened());
 	Vi vi(own);
-	ASSERT_NO_FATAL_FAILURE(pingPong(vi, name, first, rounds));
+	std::vector<VIP_UINT32> sizes(rounds, 256);
+	auto connect = [&] { return first ? call(vi, name) : serve(vi, name); };
+	ASSERT_NO_FATAL_FAILURE(pingPong(vi, first, Mode::Waiting, sizes, connect));
 	done++;
 	EXPECT_TRUE(eventually([&] { return done == 2; }));
 }

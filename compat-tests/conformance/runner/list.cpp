@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Lists the tests that this program has, in the order of the table.
-#include "list.h"
+#include "requirements.h"
 
 #include <cstdio>
 #include <gtest/gtest.h>
 #include <set>
 
-namespace list
+namespace requirements
 {
-
-using requirements::Requirement;
 
 std::vector<std::string> tests()
 {
@@ -23,19 +21,19 @@ std::vector<std::string> tests()
 	return names;
 }
 
-int print(requirements::Level level)
+int print(Level level)
 {
 	std::set<const Requirement *> here;
 	for (const std::string &test : tests())
-		here.insert(requirements::find(test));
+		here.insert(find(test));
 	std::string chapter;
-	for (const Requirement &each : requirements::all()) {
+	for (const Requirement &each : all()) {
 		if (!here.count(&each) || each.level > level)
 			continue;
 		if (chapter != each.chapter)
 			printf("%s== %s\n\n", chapter.empty() ? "" : "\n", each.chapter);
 		chapter = each.chapter;
-		printf("%s\n\tlevel: %s\n", each.test, requirements::name(each.level));
+		printf("%s\n\tlevel: %s\n", each.test, name(each.level));
 		if (*each.functions)
 			printf("\tof: %s\n", *each.functions == '*' ? "each function" : each.functions);
 		printf("\t%s\n", each.sentence);
@@ -43,4 +41,4 @@ int print(requirements::Level level)
 	return fflush(stdout) ? 2 : 0;
 }
 
-} // namespace list
+} // namespace requirements

@@ -7,7 +7,6 @@
 #include "../harness.h"
 #include "../time_limit.h"
 #include "library.h"
-#include "list.h"
 #include "options.h"
 #include "remote.h"
 #include "report.h"
@@ -50,15 +49,14 @@ class Watchdog : public testing::EmptyTestEventListener
 		const testing::TestResult &result = *test.result();
 		Outcome outcome = result.Passed() ? Outcome::Passed : Outcome::Skipped;
 		if (result.Failed())
-			outcome = requirements::missingFor(nameOf(test)).empty()
-					  ? Outcome::Failed
-					  : Outcome::NotExported;
+			outcome =
+				requirements::missingFor(nameOf(test)).empty() ? Outcome::Failed : Outcome::NotExported;
 		std::string message;
 		for (int i = 0; i < result.total_part_count(); i++)
 			if (const auto &part = result.GetTestPartResult(i); !part.passed())
 				message += std::string(part.message()) + "\n";
-		results::add({nameOf(test), outcome, static_cast<double>(result.elapsed_time()),
-			      remote::startedAny(), message});
+		results::add({nameOf(test), outcome, static_cast<double>(result.elapsed_time()), remote::startedAny(),
+			      message});
 	}
 };
 
@@ -105,12 +103,10 @@ bool nicOpens(const std::string &nic)
 	waitpid(child, &result, 0);
 	if (WIFEXITED(result) && WEXITSTATUS(result) == VIP_SUCCESS)
 		return true;
-	fprintf(stderr, "%s: VipOpenNic(\"%s\") %s %s\n", program_invocation_short_name,
-		nic.c_str(),
+	fprintf(stderr, "%s: VipOpenNic(\"%s\") %s %s\n", program_invocation_short_name, nic.c_str(),
 		WIFEXITED(result) ? "answers" : "was ended by a signal:",
-		WIFEXITED(result)
-			? testing::PrintToString(static_cast<VIP_RETURN>(WEXITSTATUS(result))).c_str()
-			: strsignal(WTERMSIG(result)));
+		WIFEXITED(result) ? testing::PrintToString(static_cast<VIP_RETURN>(WEXITSTATUS(result))).c_str()
+				  : strsignal(WTERMSIG(result)));
 	return false;
 }
 
@@ -202,7 +198,7 @@ int main(int argc, char **argv)
 		if (GTEST_FLAG_GET(list_tests))
 			return RUN_ALL_TESTS();
 		if (options.list)
-			return list::print(options.level);
+			return requirements::print(options.level);
 		library::load(options.library);
 		if (!options.role.empty())
 			return playRole(options.role);

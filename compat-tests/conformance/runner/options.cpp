@@ -34,8 +34,8 @@ exit status: 0 if all tests passed, 1 if not, 2 if there was no library, NIC, pe
 
 [[noreturn]] static void usage(bool asked)
 {
-	fprintf(asked ? stdout : stderr, kUsage, program_invocation_short_name,
-		DEFAULT_LIBRARY, unsigned{remote::kPort});
+	fprintf(asked ? stdout : stderr, kUsage, program_invocation_short_name, DEFAULT_LIBRARY,
+		unsigned{remote::kPort});
 	exit(asked ? 0 : 2);
 }
 
@@ -43,7 +43,7 @@ static requirements::Level level(const char *text)
 {
 	using requirements::Level;
 	if (!strcmp(text, "early"))
-		return Level::EarlyAdopter;
+		return Level::Early;
 	if (!strcmp(text, "functional"))
 		return Level::Functional;
 	if (!strcmp(text, "full"))

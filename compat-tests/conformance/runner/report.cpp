@@ -3,7 +3,6 @@
 #include "report.h"
 
 #include "library.h"
-#include "list.h"
 #include "requirements.h"
 #include "results.h"
 
@@ -57,23 +56,22 @@ struct Counts {
 	}
 	void print(const char *title)
 	{
-		unsigned failed = of[Outcome::Failed] + of[Outcome::Crashed] +
-				  of[Outcome::TookTooLong];
-		printf("%-28s %6u %7u %7u %8u %13u %8u\n", title, tests, of[Outcome::Passed],
-		       failed, of[Outcome::Skipped], of[Outcome::NotExported], notRun);
+		unsigned failed = of[Outcome::Failed] + of[Outcome::Crashed] + of[Outcome::TookTooLong];
+		printf("%-28s %6u %7u %7u %8u %13u %8u\n", title, tests, of[Outcome::Passed], failed,
+		       of[Outcome::Skipped], of[Outcome::NotExported], notRun);
 	}
 };
 
 void printHead(const char *what)
 {
-	printf("\n%-28s %6s %7s %7s %8s %13s %8s\n", what, "tests", "passed", "failed", "skipped",
-	       "not exported", "not run");
+	printf("\n%-28s %6s %7s %7s %8s %13s %8s\n", what, "tests", "passed", "failed", "skipped", "not exported",
+	       "not run");
 }
 
 Counts count(const std::map<std::string, Result> &ran, Level from, Level to)
 {
 	Counts counts;
-	for (const std::string &test : list::tests()) {
+	for (const std::string &test : requirements::tests()) {
 		Level level = requirements::levelOf(test);
 		if (level >= from && level <= to)
 			counts.add(ran, test);
@@ -87,7 +85,7 @@ void printLevels(const std::map<std::string, Result> &ran)
 	bool all = true, any = false;
 	printHead("level, with those before");
 	for (Level level : requirements::kLevels) {
-		Counts counts = count(ran, Level::EarlyAdopter, level);
+		Counts counts = count(ran, Level::Early, level);
 		if (counts.tests)
 			counts.print(requirements::name(level));
 		any = any || counts.tests;
@@ -105,7 +103,7 @@ void printLevels(const std::map<std::string, Result> &ran)
 void printFunctions(const std::map<std::string, Result> &ran)
 {
 	std::map<std::string, Counts> counts;
-	for (const std::string &test : list::tests())
+	for (const std::string &test : requirements::tests())
 		for (const std::string &function : requirements::functionsOf(test))
 			counts[function].add(ran, test);
 	if (requirements::functions().empty())
@@ -134,8 +132,7 @@ void printFailures(const std::map<std::string, Result> &ran)
 
 void printHosts(const std::map<std::string, Result> &ran, const std::string &peer)
 {
-	auto two = std::count_if(ran.begin(), ran.end(),
-				 [](const auto &entry) { return entry.second.twoHosts; });
+	auto two = std::count_if(ran.begin(), ran.end(), [](const auto &entry) { return entry.second.twoHosts; });
 	printf("\n%td tests had their peer on %s. The other %td have both ends in one process, and ran "
 	       "on this host alone.\n",
 	       two, peer.c_str(), static_cast<std::ptrdiff_t>(ran.size()) - two);
@@ -188,9 +185,8 @@ bool summarise(const std::string &nic, const std::string &peer)
 	puts("");
 	printFailures(ran);
 	fflush(stdout);
-	return !ran.empty() && std::none_of(ran.begin(), ran.end(), [](const auto &entry) {
-		return results::isFailure(entry.second.outcome);
-	});
+	return !ran.empty() && std::none_of(ran.begin(), ran.end(),
+					    [](const auto &entry) { return results::isFailure(entry.second.outcome); });
 }
 
 void writeJunit(const std::string &file)

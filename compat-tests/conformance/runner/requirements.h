@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// The sentence about each test: requirements.txt, compiled into the program.
+// The sentence about each test: what requirements.py finds in the tests, compiled into the program.
 #pragma once
 
 #include <set>
@@ -11,8 +11,8 @@ namespace requirements
 
 // VIA's three levels of conformance. Each includes the levels before it. An addition is a function of one
 // of VIA's makers that VIA does not have. It belongs to no level.
-enum class Level { EarlyAdopter, Functional, Full, Addition };
-inline constexpr Level kLevels[] = {Level::EarlyAdopter, Level::Functional, Level::Full};
+enum class Level { Early, Functional, Full, Addition };
+inline constexpr Level kLevels[] = {Level::Early, Level::Functional, Level::Full};
 const char *name(Level level); // as in "early adopter"
 
 struct Function {
@@ -39,5 +39,10 @@ Level levelOf(const std::string &test);
 std::set<std::string> functionsOf(const std::string &test);
 // Returns the test's functions that the library under test lacks, with blanks between them.
 std::string missingFor(const std::string &test);
+// GoogleTest's names of all tests of this program.
+std::vector<std::string> tests();
+// Prints the tests of the level and those before, with chapter, level, functions and sentence. A broken output is an
+// error: the result is an exit status.
+int print(Level level);
 
 } // namespace requirements

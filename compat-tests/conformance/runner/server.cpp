@@ -22,6 +22,7 @@ namespace
 
 using harness::Channel;
 
+// A file descriptor that is closed with its owner.
 class Socket
 {
       public:
@@ -45,26 +46,17 @@ class Socket
 };
 
 // The output of a role.
-class Output
-{
-      public:
-	Output() : file_(memfd_create("output", MFD_CLOEXEC))
+struct Output : Socket {
+	Output() : Socket(memfd_create("output", MFD_CLOEXEC))
 	{
-	}
-	int fd() const
-	{
-		return file_.fd();
 	}
 	std::string text() const
 	{
 		std::string all(16384, '\0');
-		ssize_t got = pread(file_.fd(), all.data(), all.size(), 0);
+		ssize_t got = pread(fd(), all.data(), all.size(), 0);
 		all.resize(got < 0 ? 0 : static_cast<size_t>(got));
 		return all;
 	}
-
-      private:
-	Socket file_;
 };
 
 // Serves one client, from its greeting to its end. The client's remaining roles end with it.

@@ -404,7 +404,7 @@ def case_conformance(suite, vip_trace):
 
     The suites do not depend on time, because tracing takes time when the disk is busy.
     """
-    suites = "Handle NullPointer Arguments Bounds AnyCall Descriptor DescriptorError ForeignMemory Spoilt Giganet Fork"
+    suites = "Handle NullPointer Arguments Bounds AnyCall Descriptor DescriptorError ForeignMemory Giganet Fork"
     tests = "--gtest_filter=" + ":".join("%s.*:*/%s.*" % (name, name) for name in suites.split())
     with tempfile.TemporaryDirectory(prefix="vipl-trace.") as directory:
         environment = dict(os.environ, VIPL_TRACE=os.path.join(directory, "%p"))
