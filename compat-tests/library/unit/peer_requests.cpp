@@ -328,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(
 			MeetingFault{{"recvmsg", 1, ECONNRESET, VIP_SUCCESS}, VIP_SUCCESS},
 			MeetingFault{{"recvmsg", 2, ECONNRESET, VIP_SUCCESS}, VIP_SUCCESS},
 			MeetingFault{{"ibv_modify_qp", 2, ETIMEDOUT, VIP_SUCCESS}, VIP_SUCCESS}),
-	[](const auto &fault) { return name_of({fault.param, fault.index}); });
+	[](const auto &info) { return testing::PrintToString<Fault>(info.param); });
 
 TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
 {
