@@ -12,7 +12,7 @@ namespace
 {
 /* The order is the order of the reports. */
 const std::vector<Question<CrowdOptions>> questions = {
-	{"storm", crowd_storm}, {"order", crowd_order}, {"threads", crowd_threads}, {"mesh", crowd_mesh}};
+	{"storm", crowd_storm}, {"threads", crowd_threads}, {"mesh", crowd_mesh}};
 } // namespace
 
 std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most)
@@ -56,15 +56,12 @@ void add_crowd(CLI::App &app)
 		Placing::anywhere);
 
 	add_question_option(command, questions, *asked,
-			    "storm: clients that connect to one server at once; order: "
-			    "completions that a CQ names in the wrong order; threads: messages "
-			    "by the number of threads; mesh: processes that connect each with "
-			    "each");
+			    "storm: clients that connect to one server at once; threads: messages by the number of threads; "
+			    "mesh: processes that connect each with each");
 	add_number(command, "--clients", options->clients, 1, 65536, "clients of \"storm\", at most");
 	command->add_option("--processes", options->processes,
 			    "of \"storm\", that the clients are in, at most (default: 64), and of "
 			    "\"mesh\", at most (default: 48, over RDMA 8)")
 		->check(CLI::Range(2, 1024));
-	add_number(command, "--rounds", options->rounds, 1, 100000000, "rounds of each test of \"order\"");
 	add_number(command, "--threads", options->threads, 1, 4096, "threads of \"threads\", at most");
 }

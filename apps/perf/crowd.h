@@ -16,18 +16,15 @@
 struct CrowdOptions {
 	unsigned clients = 1000;
 	unsigned processes = 0; /* 0: the question's usual number */
-	unsigned rounds = 2000;
 	unsigned threads = 64;
 };
 
 Report crowd_storm(const Side &side, const CrowdOptions &options);
-Report crowd_order(const Side &side, const CrowdOptions &options);
 Report crowd_threads(const Side &side, const CrowdOptions &options);
 Report crowd_mesh(const Side &side, const CrowdOptions &options); /* needs no server */
 
 /* The server's parts. */
 void serve_storm(const Side &side, const Json &request);
-void serve_order(const Side &side, const Json &request);
 void serve_threads(const Side &side, const Json &request);
 
 /* Returns first, first * factor, ... up to `most`, and `most`. */

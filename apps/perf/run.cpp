@@ -33,7 +33,6 @@ const std::map<std::string, void (*)(const Side &side, const Json &request)> wor
 	{"connections", serve_connections},
 	{"logp", serve_logp},
 	{"storm", serve_storm},
-	{"order", serve_order},
 	{"threads", serve_threads},
 	{"waking", serve_waking},
 	{"usage", [](const Side &side, const Json &) { side.control.write(usage_now()); }}};
