@@ -25,6 +25,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -63,11 +64,7 @@ struct Service {
 
 Once vipl_client(const Side &side)
 {
-	const std::string mark = "client" + std::to_string(getpid());
-	const Address own(side.nic.host_address(), {mark.begin(), mark.end()});
-	const Address server = share_server_address(side);
-
-	return [&nic = side.nic, local = own, remote = server](Moments &at) mutable {
+	return [&nic = side.nic, &remote = side.server, local = own_address(side.nic, getpid())](Moments &at) {
 		VIP_VI_ATTRIBUTES attributes = {}, theirs;
 		VIP_VI_HANDLE vi;
 
@@ -96,13 +93,12 @@ Once vipl_client(const Side &side)
 Service vipl_server(const Side &side)
 {
 	const auto vi = std::make_shared<std::unique_ptr<Vi>>();
-	const Address own = share_server_address(side);
 
 	return {[&nic = side.nic, vi] {
 			vi->reset(); /* disconnects the last connection */
 			*vi = std::make_unique<Vi>(nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer, false, nullptr);
 		},
-		[&side, vi, local = own]() mutable { connect_vi(side, **vi, local); }};
+		[&side, vi] { connect_vi(side, **vi); }};
 }
 
 /* The server listens on any free port and sends its number. */
@@ -140,7 +136,7 @@ Service tcp_server(const Side &side)
 			const Socket taken = accept_from(*listener);
 			char byte;
 
-			if (!is_readable_within(taken, accept_limit_ms) || recv(taken.fd(), &byte, 1, 0) != 0)
+			if (!has_come_within(taken, POLLIN, accept_limit_ms) || recv(taken.fd(), &byte, 1, 0) != 0)
 				throw Failure("a TCP connection has not been closed as it should");
 		}};
 }
@@ -348,19 +344,19 @@ private:
 	unsigned too_early_ = 0;
 };
 
-Report measure(const Side &side, const Wanted &wanted)
+void measure(const Side &side, const Wanted &wanted, Reports &reports)
 {
 	const unsigned least = wanted.count ? wanted.count : least_count;
 	const unsigned most = wanted.count ? wanted.count : usual_count;
 	const unsigned turns = std::min(most_turns, least);
 	const auto part = [=](unsigned count, unsigned i) { return count * (i + 1) / turns - count * i / turns; };
-	Report report("connect", {{"what", "what", ""},
-				  {"samples", "samples", ""},
-				  {"us", "average", "us"},
-				  {"us_stderr", "+-", "us"},
-				  {"us_min", "least", "us"},
-				  {"us_median", "median", "us"},
-				  {"us_max", "most", "us"}});
+	Report &report = reports.add("connect", {{"what", "what", ""},
+						 {"samples", "samples", ""},
+						 {"us", "average", "us"},
+						 {"us_stderr", "+-", "us"},
+						 {"us_min", "least", "us"},
+						 {"us_median", "median", "us"},
+						 {"us_max", "most", "us"}});
 	std::vector<Contestant> contestants;
 
 	for (const Way &way : ways)
@@ -378,7 +374,6 @@ Report measure(const Side &side, const Wanted &wanted)
 		contestant.report(report);
 	if (wanted.only != "tcp")
 		report.note("too_early", contestants[0].too_early());
-	return report;
 }
 } // namespace
 
@@ -406,7 +401,7 @@ void add_connect(CLI::App &app)
 		"Time of connections (VI created and connected) and of their ends\n"
 		"(disconnected and destroyed), and of TCP's, and over\n"
 		"RDMA of bare queue pairs (University of Minnesota, TR 00-023, 4.3)",
-		[=](const Side &side) { return measure(side, *wanted); });
+		[=](const Side &side, Reports &reports) { measure(side, *wanted, reports); });
 
 	add_only_option(command, wanted->only);
 	command->add_option("--count", wanted->count,

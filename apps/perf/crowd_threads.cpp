@@ -73,11 +73,10 @@ Samples rates_of(const Side &side, const Plan &plan)
 	std::atomic<bool> is_over = false;
 	std::promise<void> start; /* destroyed first, so that no thread waits for it forever */
 	const std::shared_future<void> started = start.get_future().share();
-	Address server = share_server_address(side);
 	Samples rates;
 
 	for (unsigned i = 0; i < plan.vis; ++i)
-		connect_vi(side, ends.emplace_back(side.nic, shape_of(plan)).vi(), server);
+		connect_vi(side, ends.emplace_back(side.nic, shape_of(plan)).vi());
 	for (End &end : ends)
 		threads.push_back(std::async(std::launch::async, [&is_over, &end, started] {
 			started.wait();
@@ -170,13 +169,11 @@ private:
 struct Hall {
 	Hall(const Side &side, const Plan &plan) : cq(side.nic, size_t{2} * depth * plan.vis)
 	{
-		Address server = share_server_address(side);
-
 		for (unsigned i = 0; i < plan.vis; ++i) {
 			Served &served = all.emplace_back(side.nic, plan, plan.collectors ? &cq : nullptr);
 
 			by_end[&served.end()] = &served;
-			connect_vi(side, served.end().vi(), server);
+			connect_vi(side, served.end().vi());
 		}
 	}
 
@@ -245,7 +242,7 @@ void serve_threads(const Side &side, const Json &request)
 	side.control.meet();
 }
 
-Report crowd_threads(const Side &side, const CrowdOptions &options)
+void crowd_threads(const Side &side, const CrowdOptions &options, Reports &reports)
 {
 	static const struct {
 		const char *name;
@@ -253,20 +250,19 @@ Report crowd_threads(const Side &side, const CrowdOptions &options)
 	} servers[] = {{"own queues", false, true}, {"one CQ, one thread", true, false}, {"one CQ, all threads", true, true}};
 	static const std::pair<const char *, Waiting> ways[] = {{", polling", Waiting::poll},
 								{", blocking", Waiting::block}};
-	Report report("crowd-threads", {{"threads", "threads", "count"},
-					{"rate", "messages, all", "1/s"},
-					{"rate_min", "slowest", "1/s"},
-					{"rate_max", "fastest", "1/s"},
-					{"fairness", "slowest / fastest", ""}});
+	Report &report = reports.add("crowd-threads", {{"threads", "threads", "count"},
+						       {"rate", "messages, all", "1/s"},
+						       {"rate_min", "slowest", "1/s"},
+						       {"rate_max", "fastest", "1/s"},
+						       {"fairness", "slowest / fastest", ""}});
 
 	for (const auto &[way, waiting] : ways)
 		for (const auto &server : servers)
-			for (unsigned n = 1; n <= options.threads && !is_stopped(); n *= 2) {
+			for (unsigned n = 1; n <= options.threads; n *= 2) {
 				const unsigned collectors = !server.has_cq ? 0 : server.has_all_threads ? n : 1;
 				const std::string series = std::string(server.name) + way;
 
 				progress(series + ", " + std::to_string(n) + " threads");
 				report.add(series, count_messages(side, {n, collectors, waiting}));
 			}
-	return report;
 }

@@ -68,9 +68,7 @@ class Link
 public:
 	explicit Link(const Side &side) : end_(side.nic, shape())
 	{
-		Address address = share_server_address(side);
-
-		connect_vi(side, end_.vi(), address);
+		connect_vi(side, end_.vi());
 		side.control.meet();
 	}
 	/* Fills in a descriptor and posts it. With `depth` sends under way it takes one of them first. */
@@ -184,8 +182,10 @@ public:
 		side_.control.end({{"do", "end"}});
 	}
 
-	/* Repeats the burst for a turn and adds the samples. */
-	/* The next turn's number of repeats is what this turn would have needed. */
+	/*
+	 * Repeats the burst for a turn and adds the samples. The next turn's number of repeats is what this turn would
+	 * have needed.
+	 */
 	void measure(Setting &setting)
 	{
 		side_.control.write({{"do", "answer"},
@@ -347,15 +347,15 @@ Settings::Settings(double round_trip_us)
 	round_trips.push_back({&Client::round_trips, block, 0, true, Form::immediate});
 }
 
-Report measure(const Side &side)
+void measure(const Side &side, Reports &reports)
 {
 	constexpr unsigned tries = 5;
 	Setting round_trips = {&Client::round_trips, block};
-	Report report("logp", {{"what", "what", ""},
-			       {"bytes", "message size", "B"},
-			       {"messages", "in a burst", ""},
-			       {"delay_us", "delay", "us"},
-			       {"us", "each message", "us"}});
+	Report &report = reports.add("logp", {{"what", "what", ""},
+					      {"bytes", "message size", "B"},
+					      {"messages", "in a burst", ""},
+					      {"delay_us", "delay", "us"},
+					      {"us", "each message", "us"}});
 	Client client(side);
 
 	for (unsigned i = 0; i < tries; ++i)
@@ -364,7 +364,6 @@ Report measure(const Side &side)
 
 	settings.measure(client);
 	settings.report(report);
-	return report;
 }
 } // namespace
 

@@ -26,7 +26,7 @@ int run_command(int argc, char **argv)
 	} catch (const CLI::ParseError &e) {
 		return app.exit(e) ? EXIT_USAGE : EXIT_OK;
 	} catch (const std::exception &e) {
-		progress("");
+		end_progress();
 		complain("%s", reason(e).c_str());
 		return EXIT_FAILED;
 	}

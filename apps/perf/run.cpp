@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "crowd.h"
 #include "match.h"
 #include "processes.h"
 
@@ -17,8 +17,6 @@
 
 namespace
 {
-constexpr int greeting_limit_ms = 20000;
-
 struct Options {
 	std::string nic = "nic0";
 	std::string host;
@@ -27,15 +25,10 @@ struct Options {
 	bool json = false;
 };
 
-/* What the server does at the client's orders. */
+/* What the server does at the client's orders, but for those of a match. */
 const std::map<std::string, void (*)(const Side &side, const Json &request)> works = {
-	{"match", serve_match},
-	{"connections", serve_connections},
-	{"logp", serve_logp},
-	{"storm", serve_storm},
-	{"threads", serve_threads},
-	{"waking", serve_waking},
-	{"usage", [](const Side &side, const Json &) { side.control.write(usage_now()); }}};
+	{"connections", serve_connections}, {"logp", serve_logp},   {"storm", serve_storm},
+	{"threads", serve_threads},	    {"waking", serve_waking}, {"usage", serve_usage}};
 
 void carry_out(const Side &side, const Json &request)
 {
@@ -54,16 +47,20 @@ std::string serve(Control &control, const std::string &nic_name)
 
 	try {
 		const Nic nic(nic_name);
-		const Side side = {control, nic, true};
+		const Side side(control, nic, true);
+		Opponents opponents(side);
 		Json request;
 
-		control.meet(greeting_limit_ms);
 		while (control.read_next(request))
 			try {
-				carry_out(side, request);
+				if (request.contains("match"))
+					opponents.obey(request);
+				else
+					carry_out(side, request);
 			} catch (const std::exception &e) {
 				failed = reason(e);
 				control.write_failure(e);
+				opponents.dismiss();
 				if (!control.await_recovery())
 					return failed;
 			}
@@ -99,26 +96,6 @@ void pin(int n)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Makes the server a child of this process. It ends when the client has hung up. */
-std::unique_ptr<Child> own_server(const std::string &nic, bool pins, Socket &socket)
-{
-	auto [ours, theirs] = socket_pair();
-	auto child = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
-		Control control(std::move(own));
-
-		parents = Socket();
-		signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
-		if (pins)
-			pin(1);
-		serve(control, nic);
-	});
-
-	if (pins)
-		pin(0);
-	socket = std::move(ours);
-	return child;
-}
-
 std::string command_line()
 {
 	std::ifstream file("/proc/self/cmdline");
@@ -141,39 +118,43 @@ void let_waits_block()
 
 void run(const Options &options, const Measurement &measurement, Placing placing)
 {
-	std::unique_ptr<Child> server; /* ends after the control connection, which is destroyed first */
-	Socket socket;
+	std::unique_ptr<Child> server; /* ends after the NIC of this side */
+	std::optional<Control> elsewhere;
+	const bool pins = placing == Placing::one_cpu_each;
+	bool is_stopped = false;
+	Reports reports;
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
 	let_waits_block();
 	allow_many_files();
-	if (options.is_self)
-		server = own_server(options.nic, placing == Placing::one_cpu_each, socket);
+	if (options.is_self) {
+		server = std::make_unique<Child>([&](Control &client) {
+			if (pins)
+				pin(1);
+			serve(client, options.nic);
+		});
+		if (pins)
+			pin(0);
+	}
 	const Nic nic(options.nic);
-	Control control = server ? Control(std::move(socket)) : Control::connect(options.host, options.port);
+	Control &control = server ? server->control() : elsewhere.emplace(Control::connect(options.host, options.port));
 
-	control.meet(greeting_limit_ms);
-	Reports reports = measurement({control, nic, false});
+	try {
+		measurement(Side(control, nic, false), reports);
+	} catch (const Stopped &) {
+		is_stopped = true;
+	}
 	for (Report &report : reports) {
 		report.note("nic", nic.attributes().Name);
 		report.note("peer", options.is_self ? "self" : options.host);
 		report.note("command", command_line());
-		if (is_stopped())
+		if (is_stopped)
 			report.remark("stopped by the user");
 	}
 	reports.print(options.json);
-	if (is_stopped())
+	if (is_stopped)
 		throw CLI::RuntimeError(128 + SIGINT);
-}
-
-/* Checks that the NIC exists before a client comes. */
-void try_nic(const std::string &name)
-{
-	Child child([&] { const Nic nic(name); });
-
-	if (!child.succeeds())
-		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
 /*
@@ -185,12 +166,11 @@ void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child>
 	Socket client = accept_from(listener, no_limit);
 
 	/* A client that hangs up and comes again may be faster than the child. */
-	if (child && !child->ends_within(Child::parting_limit_ms)) {
+	if (child && !child->control().is_over_within(Child::parting_limit_ms)) {
 		Control(std::move(client)).write_failure(Failure("the server has another client now"));
 		return;
 	}
-	child.reset();
-	child = std::make_unique<Child>([&] {
+	child = std::make_unique<Child>([&](Control &) {
 		Control control(std::move(client));
 
 		listener = Socket();
@@ -202,7 +182,7 @@ void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child>
 
 /*
  * Serves one client after the other. A second client at a time would change the first one's
- * figures.
+ * figures. A child tries the NIC before a client comes.
  */
 void run_server(const Options &options, bool once)
 {
@@ -210,7 +190,8 @@ void run_server(const Options &options, bool once)
 
 	let_waits_block();
 	allow_many_files();
-	try_nic(options.nic);
+	if (!Child([&](Control &) { const Nic nic(options.nic); }).succeeds())
+		throw CLI::RuntimeError(EXIT_FAILED);
 	Socket listener = listen_on(options.port);
 	complain("waits for clients on port %u, NIC %s", port_of(listener), options.nic.c_str());
 	do

@@ -38,20 +38,6 @@ Socket try_connect(const addrinfo *found)
 	return Socket();
 }
 
-std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket)
-{
-	sockaddr_storage end;
-	socklen_t length = sizeof(end);
-	char host[NI_MAXHOST];
-
-	if (name_of_end(socket.fd(), reinterpret_cast<sockaddr *>(&end), &length) ||
-	    end.ss_family == AF_UNIX ||
-	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
-			NI_NUMERICHOST))
-		return "";
-	return host;
-}
-
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
 
 /* An IPv6 socket takes IPv4 connections, too. Some kernels have no IPv6. */
@@ -161,7 +147,7 @@ Socket dial_unix(const std::string &name)
 
 Socket accept_from(const Socket &listener, int limit_ms)
 {
-	if (!is_readable_within(listener, limit_ms))
+	if (!has_come_within(listener, POLLIN, limit_ms))
 		throw Failure("the client's connection has not come");
 	Socket taken(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
 
@@ -170,11 +156,11 @@ Socket accept_from(const Socket &listener, int limit_ms)
 	return taken;
 }
 
-bool is_readable_within(const Socket &socket, int limit_ms)
+bool has_come_within(const Socket &socket, short events, int limit_ms)
 {
-	pollfd readable = {socket.fd(), POLLIN, 0};
+	pollfd end = {socket.fd(), events, 0};
 
-	return poll(&readable, 1, limit_ms) > 0;
+	return poll(&end, 1, limit_ms) > 0;
 }
 
 void send_at_once(const Socket &socket)
@@ -194,12 +180,16 @@ void expect_life(const Socket &socket)
 	setsockopt(socket.fd(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-std::string peer_host_of(const Socket &socket)
+std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket)
 {
-	return host_of(getpeername, socket);
-}
+	sockaddr_storage end;
+	socklen_t length = sizeof(end);
+	char host[NI_MAXHOST];
 
-std::string own_host_of(const Socket &socket)
-{
-	return host_of(getsockname, socket);
+	if (name_of_end(socket.fd(), reinterpret_cast<sockaddr *>(&end), &length) ||
+	    end.ss_family == AF_UNIX ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
+			NI_NUMERICHOST))
+		return "";
+	return host;
 }

@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t page = 4096;
 constexpr auto connect_limit = std::chrono::seconds(10);
 constexpr VIP_ULONG connect_limit_ms = 10000;
+constexpr int greeting_limit_ms = 20000;
 constexpr VIP_ULONG wait_ms = 500; /* after it the caller looks whether the peer is there */
 
 /* The results of the calls show errors. A peer that hangs up is not an error here. */
@@ -108,7 +109,7 @@ Vi::~Vi()
 	VipDestroyVi(handle_);
 }
 
-VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request)
+VIP_RETURN await_request(const Nic &nic, const Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request)
 {
 	Address remote(nic.host_address(), std::vector<uint8_t>(nic.attributes().MaxDiscriminatorLen));
 	VIP_VI_ATTRIBUTES attributes;
@@ -116,14 +117,14 @@ VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP
 	return VipConnectWait(nic.handle(), local.net(), limit_ms, remote.net(), &attributes, &request);
 }
 
-VIP_RETURN Vi::request_once(Address &local, Address &remote, VIP_ULONG limit_ms)
+VIP_RETURN Vi::request_once(const Address &local, const Address &remote, VIP_ULONG limit_ms)
 {
 	VIP_VI_ATTRIBUTES attributes;
 
 	return VipConnectRequest(handle_, local.net(), remote.net(), limit_ms, &attributes);
 }
 
-VIP_RETURN Vi::accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms)
+VIP_RETURN Vi::accept_once(const Nic &nic, const Address &local, VIP_ULONG limit_ms)
 {
 	VIP_CONN_HANDLE request;
 	VIP_RETURN code = await_request(nic, local, limit_ms, request);
@@ -136,10 +137,10 @@ VIP_RETURN Vi::accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms)
 	return code;
 }
 
-void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
+void Vi::request(const Nic &nic, const Address &remote, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
-	Address local = own_address(nic, getpid());
+	const Address local = own_address(nic, getpid());
 	VIP_RETURN code;
 
 	do
@@ -148,7 +149,7 @@ void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
 	check(code, "connect");
 }
 
-void Vi::accept(const Nic &nic, Address &local, const Gone &is_gone)
+void Vi::accept(const Nic &nic, const Address &local, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
 	VIP_RETURN code;
@@ -159,29 +160,33 @@ void Vi::accept(const Nic &nic, Address &local, const Gone &is_gone)
 	check(code, "accept a connection");
 }
 
-Address share_server_address(const Side &side)
+namespace
 {
-	Json place;
+Address server_of_run(Control &control, const Nic &nic, bool is_server)
+{
+	const std::string mark = "perf" + std::to_string(getpid());
+	Json place = {{"host", nic.host_address()}, {"mark", std::vector<uint8_t>(mark.begin(), mark.end())}};
 
-	if (side.is_server) {
-		const std::string mark = "perf" + std::to_string(getpid());
+	control.meet(greeting_limit_ms);
+	if (is_server)
+		control.write(place);
+	else
+		place = control.read();
+	return {place.at("host").get<std::vector<uint8_t>>(), place.at("mark").get<std::vector<uint8_t>>()};
+}
+} // namespace
 
-		place = {{"host", side.nic.host_address()},
-			 {"mark", std::vector<uint8_t>(mark.begin(), mark.end())}};
-		side.control.write(place);
-	} else {
-		place = side.control.read();
-	}
-	return Address(place.at("host").get<std::vector<uint8_t>>(),
-		       place.at("mark").get<std::vector<uint8_t>>());
+Side::Side(Control &with, const Nic &on, bool serves)
+    : control(with), nic(on), is_server(serves), server(server_of_run(with, on, serves))
+{
 }
 
-void connect_vi(const Side &side, Vi &vi, Address &server)
+void connect_vi(const Side &side, Vi &vi)
 {
 	const Gone is_gone = [&] { return side.control.has_given_up(); };
 
 	if (side.is_server)
-		vi.accept(side.nic, server, is_gone);
+		vi.accept(side.nic, side.server, is_gone);
 	else
-		vi.request(side.nic, server, is_gone);
+		vi.request(side.nic, side.server, is_gone);
 }

@@ -63,18 +63,18 @@ private:
 	VIP_NIC_ATTRIBUTES attributes_ = {};
 };
 
-/* A network address in memory of the necessary size. */
+/* A network address in memory of the necessary size. VIPL takes addresses that it does not change without const. */
 class Address
 {
 public:
 	Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator);
-	VIP_NET_ADDRESS *net()
+	VIP_NET_ADDRESS *net() const
 	{
 		return reinterpret_cast<VIP_NET_ADDRESS *>(room_);
 	}
 
 private:
-	alignas(VIP_NET_ADDRESS) uint8_t room_[512] = {};
+	alignas(VIP_NET_ADDRESS) mutable uint8_t room_[512] = {};
 };
 
 /* Returns an address of the NIC's. Its discriminator is `mark`, a number or an array of numbers. */
@@ -112,7 +112,7 @@ private:
 using Gone = std::function<bool()>;
 
 /* Calls VipConnectWait. */
-VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
+VIP_RETURN await_request(const Nic &nic, const Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
 
 class Vi : Single
 {
@@ -127,14 +127,14 @@ public:
 		return handle_;
 	}
 	/* Each calls VIPL once: VipConnectRequest; VipConnectWait and what answers the request. */
-	VIP_RETURN request_once(Address &local, Address &remote, VIP_ULONG limit_ms);
-	VIP_RETURN accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms);
+	VIP_RETURN request_once(const Address &local, const Address &remote, VIP_ULONG limit_ms);
+	VIP_RETURN accept_once(const Nic &nic, const Address &local, VIP_ULONG limit_ms);
 	/*
 	 * Both give up after ten seconds, or when the peer is gone. request() tries again until
 	 * then if no server waits.
 	 */
-	void request(const Nic &nic, Address &remote, const Gone &is_gone);
-	void accept(const Nic &nic, Address &local, const Gone &is_gone);
+	void request(const Nic &nic, const Address &remote, const Gone &is_gone);
+	void accept(const Nic &nic, const Address &local, const Gone &is_gone);
 
 private:
 	VIP_VI_HANDLE handle_ = nullptr;
@@ -142,17 +142,16 @@ private:
 
 /* One side of a run. */
 struct Side {
+	/* Meets the other side. The server chooses the address for all VIs of the run. */
+	Side(Control &control, const Nic &nic, bool is_server);
+
 	Control &control;
 	const Nic &nic;
-	bool is_server;
+	const bool is_server;
+	const Address server;
 };
 
-/*
- * The server makes a new discriminator and sends the client its address. Returns it on both sides.
- * Both sides call it at the same point of their work.
- */
-Address share_server_address(const Side &side);
 /* The server accepts, and the client requests. Each gives up when the other has given up. */
-void connect_vi(const Side &side, Vi &vi, Address &server);
+void connect_vi(const Side &side, Vi &vi);
 
 #endif
