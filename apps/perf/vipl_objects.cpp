@@ -32,20 +32,14 @@ void fail_code(VIP_RETURN code, const char *what)
 Nic::Nic(const std::string &name)
 {
 	std::string writable = name;
-	VIP_RETURN code = VipOpenNic(writable.data(), &handle_);
+	const VIP_RETURN code = VipOpenNic(writable.data(), &handle_);
 
 	if (code != VIP_SUCCESS)
 		throw Failure("cannot open NIC " + name + ": " + return_name(code) +
 			      " (vip_info tells which NICs there are, and what is missing)");
-	code = VipQueryNic(handle_, &attributes_);
-	if (code == VIP_SUCCESS)
-		code = VipErrorCallback(handle_, nullptr, ignore_error);
-	if (code == VIP_SUCCESS)
-		code = VipCreatePtag(handle_, &ptag_);
-	if (code != VIP_SUCCESS) {
-		VipCloseNic(handle_);
-		check(code, "prepare the NIC");
-	}
+	check(VipQueryNic(handle_, &attributes_), "query the NIC");
+	check(VipErrorCallback(handle_, nullptr, ignore_error), "set a handler of errors");
+	check(VipCreatePtag(handle_, &ptag_), "create a protection tag");
 }
 
 Nic::~Nic()
@@ -67,27 +61,27 @@ Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &d
 	std::memcpy(to + host.size(), discriminator.data(), discriminator.size());
 }
 
-Memory::Memory(const Nic &nic, size_t bytes, bool is_target) : nic_(nic)
+Pages pages_of(size_t bytes)
+{
+	bytes = (bytes + page - 1) / page * page;
+	Pages pages(static_cast<uint8_t *>(std::aligned_alloc(page, bytes)), std::free);
+
+	if (!pages)
+		throw Failure("no memory for " + std::to_string(bytes) + " bytes of buffers");
+	std::memset(pages.get(), 0, bytes);
+	return pages;
+}
+
+Memory::Memory(const Nic &nic, size_t bytes, bool is_target) : nic_(nic), pages_(pages_of(bytes))
 {
 	VIP_MEM_ATTRIBUTES attributes = {nic.ptag(), is_target, is_target};
-	VIP_RETURN code;
 
-	bytes = (bytes + page - 1) / page * page;
-	data_ = static_cast<uint8_t *>(std::aligned_alloc(page, bytes));
-	if (!data_)
-		throw Failure("no memory for " + std::to_string(bytes) + " bytes of buffers");
-	std::memset(data_, 0, bytes);
-	code = VipRegisterMem(nic.handle(), data_, bytes, &attributes, &handle_);
-	if (code != VIP_SUCCESS) {
-		std::free(data_);
-		check(code, "register memory");
-	}
+	check(VipRegisterMem(nic.handle(), pages_.get(), bytes, &attributes, &handle_), "register memory");
 }
 
 Memory::~Memory()
 {
-	VipDeregisterMem(nic_.handle(), data_, handle_);
-	std::free(data_);
+	VipDeregisterMem(nic_.handle(), pages_.get(), handle_);
 }
 
 Vi::Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,

@@ -4,7 +4,9 @@
 #define VIP_PERF_VIPL_OBJECTS_H
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -85,7 +87,11 @@ template <typename Mark> Address own_address(const Nic &nic, const Mark &mark)
 	return {nic.host_address(), {bytes, bytes + sizeof(mark)}};
 }
 
-/* Registered memory: whole pages of zeros. */
+/* Whole pages of zeros. They are written to, so that no message has to wait for one. */
+using Pages = std::unique_ptr<uint8_t, decltype(&std::free)>;
+Pages pages_of(size_t bytes);
+
+/* Registered memory. */
 class Memory : Single
 {
 public:
@@ -95,7 +101,7 @@ public:
 
 	uint8_t *at(size_t offset) const
 	{
-		return data_ + offset;
+		return pages_.get() + offset;
 	}
 	VIP_MEM_HANDLE handle() const
 	{
@@ -104,7 +110,7 @@ public:
 
 private:
 	const Nic &nic_;
-	uint8_t *data_;
+	const Pages pages_;
 	VIP_MEM_HANDLE handle_ = 0;
 };
 
