@@ -24,6 +24,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <poll.h>
 #include <sys/socket.h>
@@ -36,11 +37,11 @@
 
 namespace
 {
-constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
+constexpr unsigned usual_count = 1000, most_count = 20000;
 constexpr unsigned most_turns = 10, warm_up_count = 3;
 /* A try keeps the server busy, so the client pauses between tries. */
 constexpr auto early_pause = std::chrono::milliseconds(1);
-/* Of the first turn: after that it stops at the least count. */
+/* Of the first turn, which has two connections at least. */
 constexpr double turn_limit_us = 1.5e6;
 constexpr double match_limit_us = 10e6; /* the server's VipConnectWait has the same limit */
 constexpr VIP_ULONG request_limit_ms = 10000;
@@ -266,8 +267,8 @@ public:
 	Contestant(const Side &side, const Way &way) : side_(side), way_(way)
 	{
 	}
-	/* Makes at least `least` connections, and up to `most` while there is time. */
-	void take_turn(unsigned least, unsigned most)
+	/* Makes that many connections, or at least two if it has `limit_us`. */
+	void take_turn(size_t wanted, double limit_us)
 	{
 		side_.control.write({{"do", "connections"}, {"kind", way_.name}});
 		side_.control.together([&] {
@@ -276,7 +277,7 @@ public:
 
 			for (unsigned i = 0; i < warm_up_count; ++i)
 				connect(once);
-			for (unsigned done = 0; done < most && (done < least || now_us() - start <= turn_limit_us); ++done) {
+			for (size_t done = 0; done < wanted && (done < 2 || now_us() - start <= limit_us); ++done) {
 				progress("connection " + std::to_string(samples()));
 				moments_.push_back(connect(once));
 			}
@@ -346,10 +347,7 @@ private:
 
 void measure(const Side &side, const Wanted &wanted, Reports &reports)
 {
-	const unsigned least = wanted.count ? wanted.count : least_count;
-	const unsigned most = wanted.count ? wanted.count : usual_count;
-	const unsigned turns = std::min(most_turns, least);
-	const auto part = [=](unsigned count, unsigned i) { return count * (i + 1) / turns - count * i / turns; };
+	const unsigned count = wanted.count ? wanted.count : usual_count, turns = std::min(most_turns, count);
 	Report &report = reports.add("connect", {{"what", "what", ""},
 						 {"samples", "samples", ""},
 						 {"us", "average", "us"},
@@ -363,13 +361,13 @@ void measure(const Side &side, const Wanted &wanted, Reports &reports)
 		if (wanted.only == way.only || (wanted.only.empty() && (way.only != "none" || !side.nic.is_loopback())))
 			contestants.emplace_back(side, way);
 	for (unsigned i = 0; i < turns; ++i)
-		for (Contestant &contestant : contestants) {
+		for (Contestant &contestant : contestants)
 			/* Unless the user gave a count, later turns have as many as the first one had time for. */
-			const auto fitting = static_cast<unsigned>(contestant.samples()) / std::max(i, 1u);
-			const bool is_first = !i || wanted.count;
-
-			contestant.take_turn(is_first ? part(least, i) : fitting, is_first ? part(most, i) : fitting);
-		}
+			if (i && !wanted.count)
+				contestant.take_turn(contestant.samples() / i, INFINITY);
+			else
+				contestant.take_turn(count * (i + 1) / turns - count * i / turns,
+						     wanted.count ? INFINITY : turn_limit_us);
 	for (const Contestant &contestant : contestants)
 		contestant.report(report);
 	if (wanted.only != "tcp")

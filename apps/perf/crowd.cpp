@@ -16,8 +16,6 @@
  *		VipConnectWait and VipConnectAccept for the higher ranks, in theirs. The time begins when all processes
  *		have opened their NIC, so it includes making VIs and posting receives. No attempt is repeated.
  */
-#include "crowd.h"
-
 #include <array>
 #include <cmath>
 #include <future>
@@ -26,6 +24,7 @@
 #include "../common/common.h"
 #include "end.h"
 #include "processes.h"
+#include "run.h"
 
 namespace
 {
@@ -34,6 +33,12 @@ constexpr size_t max_transfer = 4096;
 constexpr VIP_ULONG request_limit_ms = 60000;
 constexpr VIP_ULONG wait_ms = 100;    /* after it the server looks for a new order of the client */
 constexpr double mesh_limit_us = 100e6; /* for all connections of one process */
+
+struct Options {
+	unsigned clients = 1000;
+	unsigned processes = 0; /* 0: the question's usual number */
+	unsigned threads = 64;
+};
 
 using Failures = std::map<std::string, unsigned>; /* how many failed for which reason */
 
@@ -84,13 +89,6 @@ Rush rush_of(Crew &crew)
 	return all;
 }
 
-/* The part of a process. */
-void await_start(Control &parent)
-{
-	parent.write({{"ready", true}});
-	parent.read();
-}
-
 /* Returns first, first * factor, ... up to `most`, and `most`. */
 std::vector<unsigned> steps(unsigned first, unsigned factor, unsigned most)
 {
@@ -132,7 +130,8 @@ Rush connect(Control &parent, const Nic &nic, const Address &server, std::launch
 			started.wait();
 			return request(nic, vi, server, number);
 		}));
-	await_start(parent);
+	parent.write({{"ready", true}});
+	parent.read();
 	start.set_value();
 	for (auto &one : requests)
 		all += one.get();
@@ -181,7 +180,7 @@ Json storm_of(const Side &side, std::launch policy, unsigned clients, unsigned p
 }
 
 /* Measures 1, 10, 100, ... clients, and the number that the user asks for. */
-void crowd_storm(const Side &side, const CrowdOptions &options, Reports &reports)
+void crowd_storm(const Side &side, const Options &options, Reports &reports)
 {
 	static const std::pair<const char *, std::launch> ways[] = {
 		{"one after the other in each process", std::launch::deferred},
@@ -219,30 +218,38 @@ class Rank
 {
 public:
 	Rank(const Nic &nic, uint32_t job, uint32_t number, uint32_t count)
-	    : nic_(nic), job_(job), number_(number), ends_(count), codes_(count, VIP_SUCCESS)
+	    : nic_(nic), job_(job), number_(number)
 	{
+		for (uint32_t rank = 0; rank < count; ++rank)
+			if (rank != number)
+				others_.push_back({rank});
 	}
 	Rush connect(Method method)
 	{
 		Rush rush;
 
 		rush.first = begun_us_ = now_us();
-		for_others([&](uint32_t other) {
-			ends_[other] = std::make_unique<End>(nic_, numbers_shape(2, Level::delivery, Waiting::block));
-		});
-		for_others([&](uint32_t other) { codes_[other] = begin(method, other); });
-		for_others([&](uint32_t other) {
+		for (Other &other : others_)
+			other.end = std::make_unique<End>(nic_, numbers_shape(2, Level::delivery, Waiting::block));
+		for (Other &other : others_)
+			other.code = begin(method, other.rank, other.end->vi());
+		for (Other &other : others_) {
 			VIP_VI_ATTRIBUTES attributes;
 
-			if (method == Method::peers && codes_[other] == VIP_SUCCESS)
-				codes_[other] = VipConnectPeerWait(ends_[other]->vi().handle(), &attributes);
-		});
+			if (method == Method::peers && other.code == VIP_SUCCESS)
+				other.code = VipConnectPeerWait(other.end->vi().handle(), &attributes);
+			rush.add(other.code);
+		}
 		rush.last = now_us();
-		for_others([&](uint32_t other) { rush.add(codes_[other]); });
 		return rush;
 	}
 
 private:
+	struct Other {
+		uint32_t rank;
+		std::unique_ptr<End> end = nullptr;
+		VIP_RETURN code = VIP_SUCCESS;
+	};
 	/* Returns the address of `rank` for its connection with `other`. */
 	Address address(uint32_t rank, uint32_t other) const
 	{
@@ -256,26 +263,18 @@ private:
 	{
 		return static_cast<VIP_ULONG>(std::max(1.0, (begun_us_ + mesh_limit_us - now_us()) / 1000));
 	}
-	VIP_RETURN begin(Method method, uint32_t other)
+	VIP_RETURN begin(Method method, uint32_t other, Vi &vi)
 	{
-		Vi &vi = ends_[other]->vi();
 		const Address own = address(number_, other), its = address(other, number_);
 
 		if (method == Method::peers)
 			return VipConnectPeerRequest(vi.handle(), own.net(), its.net(), ms_left());
 		return other < number_ ? vi.request_once(own, its, ms_left()) : vi.accept_once(nic_, own, ms_left());
 	}
-	template <typename Do> void for_others(const Do &what)
-	{
-		for (uint32_t other = 0; other < ends_.size(); ++other)
-			if (other != number_)
-				what(other);
-	}
 
 	const Nic &nic_;
 	const uint32_t job_, number_;
-	std::vector<std::unique_ptr<End>> ends_; /* by the other's rank; NULL for its own */
-	std::vector<VIP_RETURN> codes_;
+	std::vector<Other> others_;
 	double begun_us_ = 0;
 };
 
@@ -289,7 +288,8 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Failure
 		const Nic nic(nic_name);
 		Rank rank(nic, job, number, count);
 
-		await_start(parent);
+		parent.write({{"ready", true}});
+		parent.read();
 		parent.write(rank.connect(method));
 		parent.read(); /* no process leaves before all are connected */
 	});
@@ -305,7 +305,7 @@ Json mesh_of(const std::string &nic_name, Method method, uint32_t count, Failure
 }
 
 /* Measures 2, 4, 8, ... processes, and the number that the user asks for. */
-void crowd_mesh(const Side &side, const CrowdOptions &options, Reports &reports)
+void crowd_mesh(const Side &side, const Options &options, Reports &reports)
 {
 	static const std::pair<const char *, Method> methods[] = {
 		{"peer requests", Method::peers}, {"client and server", Method::in_rank_order}};
@@ -328,8 +328,11 @@ void crowd_mesh(const Side &side, const CrowdOptions &options, Reports &reports)
 }
 
 /* The order is the order of the reports. */
-const std::vector<Question<CrowdOptions>> questions = {
-	{"storm", crowd_storm}, {"threads", crowd_threads}, {"mesh", crowd_mesh}};
+const std::vector<Question<Options>> questions = {
+	{"storm", crowd_storm},
+	{"threads", [](const Side &side, const Options &options,
+		       Reports &reports) { crowd_threads(side, options.threads, reports); }},
+	{"mesh", crowd_mesh}};
 } // namespace
 
 /* Accepts all requests, and says at the end why it could not accept some. Their clients see a rejection. */
@@ -361,7 +364,7 @@ void serve_storm(const Side &side, const Json &)
 
 void add_crowd(CLI::App &app)
 {
-	auto options = std::make_shared<CrowdOptions>();
+	auto options = std::make_shared<Options>();
 	CLI::App *command = add_questions(
 		app, "crowd", "What many clients, processes and threads at once find", questions,
 		"storm: clients that connect to one server at once; threads: messages by the number of threads; mesh: "

@@ -90,18 +90,10 @@ void Match::order(const char *what, size_t bytes, uint64_t count)
 	side_.control.meet();
 }
 
-Block Match::ping(size_t bytes, uint64_t count)
+Block Match::run(const char *what, void (Transport::*work)(size_t, uint64_t), size_t bytes, uint64_t count)
 {
-	order("echo", bytes, count);
-	const Took own = time_of([&] { side_.control.together([&] { transport_->ping(bytes, count); }); });
-
-	return {own, side_.control.read().get<Took>()};
-}
-
-Block Match::stream(size_t bytes, uint64_t count)
-{
-	order("sink", bytes, count);
-	const Took own = time_of([&] { side_.control.together([&] { transport_->stream(bytes, count); }); });
+	order(what, bytes, count);
+	const Took own = time_of([&] { side_.control.together([&] { (*transport_.*work)(bytes, count); }); });
 
 	return {own, side_.control.read().get<Took>()};
 }

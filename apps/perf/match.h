@@ -35,8 +35,14 @@ public:
 	Match(const Side &side, const Shape &shape);
 	~Match(); /* makes the server release its side, too */
 
-	Block ping(size_t bytes, uint64_t count);
-	Block stream(size_t bytes, uint64_t count);
+	Block ping(size_t bytes, uint64_t count)
+	{
+		return run("echo", &Transport::ping, bytes, count);
+	}
+	Block stream(size_t bytes, uint64_t count)
+	{
+		return run("sink", &Transport::stream, bytes, count);
+	}
 	/* Returns the microseconds of each round trip. The first few are not counted. */
 	Samples ping_each(size_t bytes, uint64_t count);
 
@@ -50,6 +56,7 @@ public:
 
 private:
 	void order(const char *what, size_t bytes, uint64_t count);
+	Block run(const char *what, void (Transport::*work)(size_t, uint64_t), size_t bytes, uint64_t count);
 
 	const Side &side_;
 	const Shape shape_;

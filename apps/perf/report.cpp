@@ -123,12 +123,6 @@ Json Report::json() const
 	return whole;
 }
 
-void Report::tell_remarks() const
-{
-	for (const Json &text : head_.value("remarks", Json::array()))
-		complain("%s", text.get<std::string>().c_str());
-}
-
 void Reports::print(bool as_json) const
 {
 	Json all = Json::array();
@@ -145,7 +139,8 @@ void Reports::print(bool as_json) const
 			  << std::endl;
 	fflush(stdout);
 	for (const Report &report : *this)
-		report.tell_remarks();
+		for (const Json &text : report.remarks())
+			complain("%s", text.get<std::string>().c_str());
 }
 
 namespace

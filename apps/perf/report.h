@@ -32,7 +32,10 @@ public:
 	/* Adds a remark on the figures. It goes to standard error, too. */
 	void remark(const std::string &text);
 	void print_table() const;
-	void tell_remarks() const;
+	Json remarks() const
+	{
+		return head_.value("remarks", Json::array());
+	}
 	Json json() const;
 
 private:

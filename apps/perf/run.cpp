@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* vip_perf - the benchmarks by which VIA was measured around 2000. */
 #include "run.h"
 
 #include <csignal>
@@ -14,6 +15,10 @@
 #include "processes.h"
 
 #include "../common/common.h"
+
+extern "C" {
+const char *program_name = "vip_perf";
+}
 
 namespace
 {
@@ -158,56 +163,71 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 }
 
 /*
- * Takes the next client. `child` serves the former client, and then this one, whose failure does not affect
- * the next client.
- */
-void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
-{
-	Socket client = accept_from(listener, no_limit);
-
-	/* A client that hangs up and comes again may be faster than the child. */
-	if (child && !child->control().is_over_within(Child::parting_limit_ms)) {
-		Control(std::move(client)).write_failure(Failure("the server has another client now"));
-		return;
-	}
-	child = std::make_unique<Child>([&](Control &) {
-		Control control(std::move(client));
-
-		listener = Socket();
-		const std::string failure = serve(control, nic);
-		if (!failure.empty())
-			throw Failure(failure);
-	});
-}
-
-/*
  * Serves one client after the other. A second client at a time would change the first one's
- * figures. A child tries the NIC before a client comes.
+ * figures.
  */
 void run_server(const Options &options, bool once)
 {
-	std::unique_ptr<Child> child;
+	std::string failure;
 
 	let_waits_block();
 	allow_many_files();
-	if (!Child([&](Control &) { const Nic nic(options.nic); }).succeeds())
-		throw CLI::RuntimeError(EXIT_FAILED);
-	Socket listener = listen_on(options.port);
+	{
+		const Nic nic(options.nic); /* is there, or it fails before a client comes */
+	}
+	const Socket listener = listen_on(options.port);
 	complain("waits for clients on port %u, NIC %s", port_of(listener), options.nic.c_str());
-	do
-		serve_next(listener, options.nic, child);
-	while (!once);
-	listener = Socket();
-	if (!child->succeeds())
+	do {
+		Control control(accept_from(listener, no_limit));
+
+		failure = serve(control, options.nic);
+		if (!failure.empty())
+			complain("%s", failure.c_str());
+	} while (!once);
+	if (!failure.empty())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
 void add_common(CLI::App *command, Options &options)
 {
 	command->add_option("-n,--nic", options.nic, "VI NIC to use")->capture_default_str();
-	command->add_option("-p,--port", options.port,
-			    "TCP port of the server's control connection")
+	command->add_option("-p,--port", options.port, "TCP port of the server's control connection")
 		->capture_default_str();
+}
+
+void add_server(CLI::App &app)
+{
+	CLI::App *command = app.add_subcommand("server", "The other side, for clients of other hosts");
+	auto options = std::make_shared<Options>();
+	auto once = std::make_shared<bool>(false);
+
+	add_common(command, *options);
+	command->add_flag("--once", *once, "end after one client");
+	command->callback([=] { run_server(*options, *once); });
+}
+
+int run_command(int argc, char **argv)
+{
+	CLI::App app("Measures VIPL between two processes, on one host or on two.", "vip_perf");
+
+	app.set_version_flag("--version", VIPL_VERSION);
+	app.require_subcommand(1);
+	app.footer("vip_perf SUBCOMMAND --help tells the options of each.");
+	for (const auto add : {add_server, add_sweeps, add_echo, add_connect, add_crowd, add_logp, add_overhead, add_scale,
+			       add_waking})
+		add(app);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::RuntimeError &e) { /* the usage was printed */
+		return e.get_exit_code();
+	} catch (const CLI::ParseError &e) {
+		return app.exit(e) ? EXIT_USAGE : EXIT_OK;
+	} catch (const std::exception &e) {
+		end_progress();
+		complain("%s", reason(e).c_str());
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
 }
 } // namespace
 
@@ -225,14 +245,8 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 	return command;
 }
 
-void add_server(CLI::App &app)
+int main(int argc, char **argv)
 {
-	CLI::App *command =
-		app.add_subcommand("server", "The other side, for clients of other hosts");
-	auto options = std::make_shared<Options>();
-	auto once = std::make_shared<bool>(false);
-
-	add_common(command, *options);
-	command->add_flag("--once", *once, "end after one client");
-	command->callback([=] { run_server(*options, *once); });
+	hold_standard_files();
+	return status_with_output(run_command(argc, argv));
 }

@@ -24,9 +24,6 @@ enum class Placing { one_cpu_each, anywhere };
 CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
 			  Measurement measurement, Placing placing = Placing::one_cpu_each);
 
-/* Adds "vip_perf server". */
-void add_server(CLI::App &app);
-
 /* Each measurement is in the file of its name; "sweeps" has latency, bandwidth and cpu. */
 void add_sweeps(CLI::App &app);
 void add_echo(CLI::App &app);
@@ -36,6 +33,8 @@ void add_logp(CLI::App &app);
 void add_overhead(CLI::App &app); /* needs no second process */
 void add_scale(CLI::App &app);
 void add_waking(CLI::App &app);
+
+void crowd_threads(const Side &side, unsigned most, Reports &reports); /* a question of "crowd" */
 
 /* The server's parts of them. */
 void serve_connections(const Side &side, const Json &request);
@@ -110,7 +109,7 @@ template <typename Options> struct Question {
 	void (*ask)(const Side &side, const Options &options, Reports &reports);
 };
 
-/* Adds a subcommand that answers the questions that --question names, in the order of `questions`; all if it names none. */
+/* Adds a subcommand that answers the questions that --question names, in their order; all if it names none. */
 template <typename Options>
 CLI::App *add_questions(CLI::App &app, const std::string &name, const std::string &about,
 			const std::vector<Question<Options>> &questions, const std::string &about_questions,

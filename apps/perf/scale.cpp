@@ -92,16 +92,6 @@ void add_growing(Report &report, const std::string &series, const std::string &w
 	}
 }
 
-/* Memory and files of a process, and memory of the kernel. Their growth shows the cost of VIs. */
-struct Usage {
-	double process_KiB; /* resident memory, shared memory included */
-	double fair_KiB;    /* the same, but memory that n others share counts 1 / (n + 1) */
-	double files;	    /* open files */
-	double kernel_KiB;  /* of the whole machine: slabs, page tables, vmalloc'ed memory */
-};
-
-MEMBERS_IN_JSON(Usage, process_KiB, fair_KiB, files, kernel_KiB)
-
 /* Returns the sum of these lines of a file like /proc/meminfo. */
 double sum_of(const char *path, const std::set<std::string> &names)
 {
@@ -115,26 +105,38 @@ double sum_of(const char *path, const std::set<std::string> &names)
 	return sum;
 }
 
-/* Returns the usage after the process has given freed memory back to the kernel. */
-Usage usage_now()
+/*
+ * Returns memory and files of this process, and memory of the whole machine's kernel (slabs, page tables, vmalloc'ed
+ * memory), after the process has given freed memory back to the kernel. Their growth shows the cost of VIs. Memory of
+ * the process is all that is resident; in "fair" memory what n others share counts 1 / (n + 1).
+ */
+Json usage_now()
 {
 	const auto files = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 
 	malloc_trim(0);
-	return {sum_of("/proc/self/smaps_rollup", {"Rss:"}), sum_of("/proc/self/smaps_rollup", {"Pss:"}), double(files),
-		sum_of("/proc/meminfo", {"Slab:", "PageTables:", "VmallocUsed:", "Percpu:"})};
+	return {{"process_KiB", sum_of("/proc/self/smaps_rollup", {"Rss:"})},
+		{"fair_KiB", sum_of("/proc/self/smaps_rollup", {"Pss:"})},
+		{"files", files},
+		{"kernel_KiB", sum_of("/proc/meminfo", {"Slab:", "PageTables:", "VmallocUsed:", "Percpu:"})}};
 }
 
+double growth(const Json &before, const Json &now, const char *what)
+{
+	return now.at(what).get<double>() - before.at(what).get<double>();
+}
+
+/* The usage of both sides. */
 struct State {
-	Usage client, server;
+	Json client, server;
 };
 
 State state_of(const Side &side)
 {
-	const Usage own = usage_now();
+	const Json own = usage_now();
 
 	side.control.write({{"do", "usage"}});
-	return {own, side.control.read().get<Usage>()};
+	return {own, side.control.read()};
 }
 
 constexpr size_t vis_bytes = 8, vis_room = 64;
@@ -161,44 +163,42 @@ Json point_of_vis(const Side &side, const Shape &shape, const State &before, dou
 	const double own_KiB = static_cast<double>(memory_of(shape)) / 1024, start = now_us();
 	const std::unique_ptr<Match> match = match_if_room(side, shape);
 	opening_us = now_us() - start;
-	const auto growth = [&](const State &now, Usage State::*end, double Usage::*what, double own = 0) {
-		return (now.*end.*what - before.*end.*what - own) / shape.vis;
-	};
 	const State opened = state_of(side);
 	Json point = {{"vis", shape.vis},
 		      {"open_us", opening_us / shape.vis},
-		      {"client_KiB", growth(opened, &State::client, &Usage::process_KiB, own_KiB)},
-		      {"server_KiB", growth(opened, &State::server, &Usage::process_KiB, own_KiB)},
-		      {"client_files", growth(opened, &State::client, &Usage::files)},
-		      {"server_files", growth(opened, &State::server, &Usage::files)}};
+		      {"client_KiB", (growth(before.client, opened.client, "process_KiB") - own_KiB) / shape.vis},
+		      {"server_KiB", (growth(before.server, opened.server, "process_KiB") - own_KiB) / shape.vis},
+		      {"client_files", growth(before.client, opened.client, "files") / shape.vis},
+		      {"server_files", growth(before.server, opened.server, "files") / shape.vis}};
 
 	if (shape.vis >= fewest_for_kernel)
-		point["kernel_KiB"] = growth(opened, &State::client, &Usage::kernel_KiB);
+		point["kernel_KiB"] = growth(before.client, opened.client, "kernel_KiB") / shape.vis;
 	match->ping(vis_bytes, uint64_t{few_messages} * shape.vis);
 	const State used = state_of(side);
-	point["pair_KiB"] = growth(used, &State::client, &Usage::fair_KiB, own_KiB) +
-			    growth(used, &State::server, &Usage::fair_KiB, own_KiB);
+	point["pair_KiB"] = (growth(before.client, used.client, "fair_KiB") +
+			     growth(before.server, used.server, "fair_KiB") - 2 * own_KiB) /
+			    shape.vis;
 	add_time(point, *match, vis_bytes, shape.vis);
 	add_look(point, *match, shape.vis);
 	return point;
 }
 
-Json point_of_raw(const Nic &nic, const Traffic &traffic, const Usage &before, double &opening_us)
+Json point_of_raw(const Nic &nic, const Traffic &traffic, const Json &before, double &opening_us)
 try {
 	const double start = now_us();
 	const std::unique_ptr<Path> path = make_raw_path(nic, traffic);
 	opening_us = now_us() - start;
-	const Usage now = usage_now();
+	const Json now = usage_now();
 	const double own_KiB = static_cast<double>(Messages::size(traffic)) / 1024;
-	const double files = (now.files - before.files) / traffic.links / 2;
+	const double files = growth(before, now, "files") / traffic.links / 2;
 	Json point = {{"vis", traffic.links},
 		      {"open_us", opening_us / traffic.links},
-		      {"pair_KiB", (now.fair_KiB - before.fair_KiB - own_KiB) / traffic.links},
+		      {"pair_KiB", (growth(before, now, "fair_KiB") - own_KiB) / traffic.links},
 		      {"client_files", files},
 		      {"server_files", files}};
 
 	if (traffic.links >= fewest_for_kernel)
-		point["kernel_KiB"] = (now.kernel_KiB - before.kernel_KiB) / traffic.links;
+		point["kernel_KiB"] = growth(before, now, "kernel_KiB") / traffic.links;
 	return point;
 } catch (const Failure &e) {
 	throw NoMore(e.what());
@@ -244,7 +244,7 @@ void scale_vis(const Side &side, const Options &options, Reports &reports)
 		});
 	}
 	for (const auto &[series, has_one_cq] : raw_ways) {
-		const Usage before = usage_now();
+		const Json before = usage_now();
 		double opening_us = 0;
 		Traffic traffic;
 

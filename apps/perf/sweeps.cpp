@@ -294,7 +294,8 @@ public:
 			throw Failure("no size from " + std::to_string(plan_.from) + " to " + std::to_string(plan_.to) +
 				      " bytes that this NIC takes");
 		if (plan_.to > most_)
-			report.remark("left out: messages over " + std::to_string(most_) + " bytes, the longest of this NIC");
+			report.remark("left out: messages over " + std::to_string(most_) +
+				      " bytes, the longest of this NIC");
 		for (const Shape &shape : shapes_)
 			expect_room(fitted(shape, plan_, longest_of(groups_.back())));
 	}
