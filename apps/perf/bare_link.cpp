@@ -11,14 +11,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include "patience.h"
 
 namespace
 {
@@ -39,17 +36,16 @@ struct Words {
 	Word sent[2], taken[2];
 };
 
-/* These take as long as one poll of another transport. */
-constexpr uint64_t looks_of_poll = 64;
-constexpr uint64_t looks_at_peer = 1 << 17; /* these take a tenth of a millisecond */
+constexpr uint64_t looks_of_poll = 64; /* these take as long as one poll of another transport */
 
 class BareLink : public Transport, Single
 {
 public:
 	BareLink(const Side &side, const Shape &shape)
-	    : control_(side.control), shape_(shape), own_(side.is_server), other_(!side.is_server)
+	    : shape_(shape), own_(side.is_server), other_(!side.is_server),
+	      outgoing_(pages_of(shape.buffers * buffer_bytes(shape))),
+	      incoming_(pages_of(shape.buffers * buffer_bytes(shape)))
 	{
-		make_buffers();
 		share(side);
 	}
 	~BareLink() override
@@ -92,22 +88,6 @@ public:
 	}
 
 private:
-	/*
-	 * Allocates plain memory, as most programs do. It writes to each page, so that no copy has to
-	 * allocate one.
-	 */
-	void make_buffers()
-	{
-		const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-		const size_t each = (shape_.buffers * buffer_bytes(shape_) + page - 1) / page * page;
-
-		memory_.reset(static_cast<uint8_t *>(std::aligned_alloc(page, 2 * each)));
-		if (!memory_)
-			throw Failure("no memory for " + std::to_string(2 * each) + " bytes of buffers");
-		std::memset(memory_.get(), 0, 2 * each);
-		outgoing_ = memory_.get();
-		incoming_ = outgoing_ + each;
-	}
 	/* The server makes a file for the words. The client opens it through the server's /proc/PID/fd. */
 	void share(const Side &side)
 	{
@@ -118,7 +98,7 @@ private:
 			fail_errno("make shared memory");
 		control.write({{"process", getpid()},
 			       {"file", std::max(file.fd(), 0)},
-			       {"target", reinterpret_cast<uintptr_t>(incoming_)}});
+			       {"target", reinterpret_cast<uintptr_t>(incoming_.get())}});
 		const Json theirs = control.read();
 		const std::string process = theirs.at("process").dump();
 
@@ -137,35 +117,27 @@ private:
 		words_ = static_cast<Words *>(words);
 		control.meet(); /* the client has opened the file */
 	}
-	/*
-	 * Waits until the word is at least `least`, and returns it. Looks once more after the other side
-	 * has gone, because its last word may have come.
-	 */
-	uint64_t await(const Word &word, uint64_t least, const char *what)
+	/* Waits until the word is at least `least`, and returns it. */
+	static uint64_t await(const Word &word, uint64_t least, const char *what)
 	{
-		const auto look = [&] { return word.value.load(std::memory_order_acquire); };
 		Patience patience;
 		uint64_t is;
 
-		for (uint64_t looks = 1; is = look(), is < least; ++looks) {
-			if (looks % looks_of_poll)
-				continue;
-			patience.in_vain(what);
-			if (looks % looks_at_peer == 0 && control_.has_given_up() && look() < least)
-				throw Failure("the other side has gone");
-		}
+		for (uint64_t looks = 1; is = word.value.load(std::memory_order_acquire), is < least; ++looks)
+			if (looks % looks_of_poll == 0)
+				patience.in_vain(what);
 		return is;
 	}
-	uint8_t *buffer_of(uint8_t *buffers, uint64_t message) const
+	uint8_t *buffer_of(const Pages &buffers, uint64_t message) const
 	{
-		return buffers + message % shape_.buffers * buffer_bytes(shape_);
+		return buffers.get() + message % shape_.buffers * buffer_bytes(shape_);
 	}
 	void copy(size_t bytes)
 	{
 		uint8_t *const buffer = buffer_of(outgoing_, sent_);
 		const iovec from = {buffer, bytes};
 		const iovec to = {reinterpret_cast<void *>(
-					  static_cast<uintptr_t>(target_ + uint64_t(buffer - outgoing_))),
+					  static_cast<uintptr_t>(target_ + uint64_t(buffer - outgoing_.get()))),
 				  bytes};
 		const ssize_t copied = process_vm_writev(other_process_, &from, 1, &to, 1, 0);
 
@@ -197,11 +169,9 @@ private:
 			check_stamp(buffer_of(incoming_, number), bytes, number);
 	}
 
-	const Control &control_;
 	const Shape shape_;
 	const unsigned own_, other_; /* sides */
-	std::unique_ptr<uint8_t, decltype(&std::free)> memory_ = {nullptr, std::free};
-	uint8_t *outgoing_ = nullptr, *incoming_ = nullptr;
+	const Pages outgoing_, incoming_;
 	uint64_t target_ = 0; /* the other side's incoming buffers */
 	pid_t other_process_ = 0;
 	Words *words_ = nullptr;

@@ -24,7 +24,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
+#include <poll.h>
 #include <sys/socket.h>
 #include <thread>
 #include <unistd.h>
@@ -35,11 +37,11 @@
 
 namespace
 {
-constexpr unsigned usual_count = 1000, least_count = 20, most_count = 20000;
+constexpr unsigned usual_count = 1000, most_count = 20000;
 constexpr unsigned most_turns = 10, warm_up_count = 3;
 /* A try keeps the server busy, so the client pauses between tries. */
 constexpr auto early_pause = std::chrono::milliseconds(1);
-/* Of the first turn: after that it stops at the least count. */
+/* Of the first turn, which has two connections at least. */
 constexpr double turn_limit_us = 1.5e6;
 constexpr double match_limit_us = 10e6; /* the server's VipConnectWait has the same limit */
 constexpr VIP_ULONG request_limit_ms = 10000;
@@ -63,11 +65,7 @@ struct Service {
 
 Once vipl_client(const Side &side)
 {
-	const std::string mark = "client" + std::to_string(getpid());
-	const Address own(side.nic.host_address(), {mark.begin(), mark.end()});
-	const Address server = share_server_address(side);
-
-	return [&nic = side.nic, local = own, remote = server](Moments &at) mutable {
+	return [&nic = side.nic, &remote = side.server, local = own_address(side.nic, getpid())](Moments &at) {
 		VIP_VI_ATTRIBUTES attributes = {}, theirs;
 		VIP_VI_HANDLE vi;
 
@@ -96,13 +94,12 @@ Once vipl_client(const Side &side)
 Service vipl_server(const Side &side)
 {
 	const auto vi = std::make_shared<std::unique_ptr<Vi>>();
-	const Address own = share_server_address(side);
 
 	return {[&nic = side.nic, vi] {
 			vi->reset(); /* disconnects the last connection */
 			*vi = std::make_unique<Vi>(nic, VIP_SERVICE_RELIABLE_DELIVERY, max_transfer, false, nullptr);
 		},
-		[&side, vi, local = own]() mutable { connect_vi(side, **vi, local); }};
+		[&side, vi] { connect_vi(side, **vi); }};
 }
 
 /* The server listens on any free port and sends its number. */
@@ -140,7 +137,7 @@ Service tcp_server(const Side &side)
 			const Socket taken = accept_from(*listener);
 			char byte;
 
-			if (!is_readable_within(taken, accept_limit_ms) || recv(taken.fd(), &byte, 1, 0) != 0)
+			if (!has_come_within(taken, POLLIN, accept_limit_ms) || recv(taken.fd(), &byte, 1, 0) != 0)
 				throw Failure("a TCP connection has not been closed as it should");
 		}};
 }
@@ -270,8 +267,8 @@ public:
 	Contestant(const Side &side, const Way &way) : side_(side), way_(way)
 	{
 	}
-	/* Makes at least `least` connections, and up to `most` while there is time. */
-	void take_turn(unsigned least, unsigned most)
+	/* Makes that many connections, or at least two if it has `limit_us`. */
+	void take_turn(size_t wanted, double limit_us)
 	{
 		side_.control.write({{"do", "connections"}, {"kind", way_.name}});
 		side_.control.together([&] {
@@ -280,7 +277,7 @@ public:
 
 			for (unsigned i = 0; i < warm_up_count; ++i)
 				connect(once);
-			for (unsigned done = 0; done < most && (done < least || now_us() - start <= turn_limit_us); ++done) {
+			for (size_t done = 0; done < wanted && (done < 2 || now_us() - start <= limit_us); ++done) {
 				progress("connection " + std::to_string(samples()));
 				moments_.push_back(connect(once));
 			}
@@ -348,37 +345,33 @@ private:
 	unsigned too_early_ = 0;
 };
 
-Report measure(const Side &side, const Wanted &wanted)
+void measure(const Side &side, const Wanted &wanted, Reports &reports)
 {
-	const unsigned least = wanted.count ? wanted.count : least_count;
-	const unsigned most = wanted.count ? wanted.count : usual_count;
-	const unsigned turns = std::min(most_turns, least);
-	const auto part = [=](unsigned count, unsigned i) { return count * (i + 1) / turns - count * i / turns; };
-	Report report("connect", {{"what", "what", ""},
-				  {"samples", "samples", ""},
-				  {"us", "average", "us"},
-				  {"us_stderr", "+-", "us"},
-				  {"us_min", "least", "us"},
-				  {"us_median", "median", "us"},
-				  {"us_max", "most", "us"}});
+	const unsigned count = wanted.count ? wanted.count : usual_count, turns = std::min(most_turns, count);
+	Report &report = reports.add("connect", {{"what", "what", ""},
+						 {"samples", "samples", ""},
+						 {"us", "average", "us"},
+						 {"us_stderr", "+-", "us"},
+						 {"us_min", "least", "us"},
+						 {"us_median", "median", "us"},
+						 {"us_max", "most", "us"}});
 	std::vector<Contestant> contestants;
 
 	for (const Way &way : ways)
 		if (wanted.only == way.only || (wanted.only.empty() && (way.only != "none" || !side.nic.is_loopback())))
 			contestants.emplace_back(side, way);
 	for (unsigned i = 0; i < turns; ++i)
-		for (Contestant &contestant : contestants) {
+		for (Contestant &contestant : contestants)
 			/* Unless the user gave a count, later turns have as many as the first one had time for. */
-			const auto fitting = static_cast<unsigned>(contestant.samples()) / std::max(i, 1u);
-			const bool is_first = !i || wanted.count;
-
-			contestant.take_turn(is_first ? part(least, i) : fitting, is_first ? part(most, i) : fitting);
-		}
+			if (i && !wanted.count)
+				contestant.take_turn(contestant.samples() / i, INFINITY);
+			else
+				contestant.take_turn(count * (i + 1) / turns - count * i / turns,
+						     wanted.count ? INFINITY : turn_limit_us);
 	for (const Contestant &contestant : contestants)
 		contestant.report(report);
 	if (wanted.only != "tcp")
 		report.note("too_early", contestants[0].too_early());
-	return report;
 }
 } // namespace
 
@@ -406,7 +399,7 @@ void add_connect(CLI::App &app)
 		"Time of connections (VI created and connected) and of their ends\n"
 		"(disconnected and destroyed), and of TCP's, and over\n"
 		"RDMA of bare queue pairs (University of Minnesota, TR 00-023, 4.3)",
-		[=](const Side &side) { return measure(side, *wanted); });
+		[=](const Side &side, Reports &reports) { measure(side, *wanted, reports); });
 
 	add_only_option(command, wanted->only);
 	command->add_option("--count", wanted->count,

@@ -153,21 +153,29 @@ void Control::end(const Json &order) noexcept
 
 bool Control::has_given_up() const
 {
-	pollfd end = {socket_.fd(), POLLIN | POLLRDHUP, 0};
+	return has_come_within(socket_, POLLIN | POLLRDHUP, 0);
+}
 
-	return poll(&end, 1, 0) > 0;
+void Control::hang_up()
+{
+	shutdown(socket_.fd(), SHUT_WR);
+}
+
+bool Control::is_over_within(int limit_ms) const
+{
+	return has_come_within(socket_, POLLRDHUP, limit_ms);
 }
 
 std::string Control::peer_host() const
 {
-	const std::string host = peer_host_of(socket_);
+	const std::string host = host_of(getpeername, socket_);
 
 	return host.empty() ? "localhost" : host;
 }
 
 bool Control::is_one_host() const
 {
-	return peer_host_of(socket_) == own_host_of(socket_);
+	return host_of(getpeername, socket_) == host_of(getsockname, socket_);
 }
 
 /* Escapes all of it: a text may come from anywhere, such as a line that is not JSON. */

@@ -78,6 +78,9 @@ public:
 	 * it has failed.
 	 */
 	bool has_given_up() const;
+	/* For a parent and its child: tells the peer that nothing more comes, and waits until the peer has hung up. */
+	void hang_up();
+	bool is_over_within(int limit_ms) const;
 	/* Returns the peer's address as text, for another connection. */
 	std::string peer_host() const;
 	/* Whether both ends of the connection have the same address. */

@@ -10,8 +10,6 @@
  *	one CQ, one thread	for all queues of all VIs, as in servers of VIA's time with one loop
  *	one CQ, all threads	as many threads as VIs, each of which serves any queue that the CQ names
  */
-#include "crowd.h"
-
 #include <algorithm>
 #include <atomic>
 #include <deque>
@@ -20,6 +18,7 @@
 #include <thread>
 
 #include "end.h"
+#include "run.h"
 
 namespace
 {
@@ -73,11 +72,10 @@ Samples rates_of(const Side &side, const Plan &plan)
 	std::atomic<bool> is_over = false;
 	std::promise<void> start; /* destroyed first, so that no thread waits for it forever */
 	const std::shared_future<void> started = start.get_future().share();
-	Address server = share_server_address(side);
 	Samples rates;
 
 	for (unsigned i = 0; i < plan.vis; ++i)
-		connect_vi(side, ends.emplace_back(side.nic, shape_of(plan)).vi(), server);
+		connect_vi(side, ends.emplace_back(side.nic, shape_of(plan)).vi());
 	for (End &end : ends)
 		threads.push_back(std::async(std::launch::async, [&is_over, &end, started] {
 			started.wait();
@@ -97,28 +95,22 @@ Samples rates_of(const Side &side, const Plan &plan)
 }
 
 /* An end of the server's, which several threads may serve. */
-class Served
+class Served : public End
 {
 public:
-	Served(const Nic &nic, const Plan &plan, SharedCq *cq) : end_(nic, shape_of(plan), cq)
-	{
-	}
-	End &end()
-	{
-		return end_;
-	}
+	using End::End;
 	/* Answers messages until the VI's last one. */
 	void answer_all()
 	{
 		uint32_t number;
 
 		do {
-			number = end_.await_number();
-			end_.post_receive();
-			end_.collect_sends(window - 1);
-			end_.send_number(number);
+			number = await_number();
+			post_receive();
+			collect_sends(window - 1);
+			send_number(number);
 		} while (number != last);
-		end_.collect_sends(0);
+		collect_sends(0);
 	}
 	/*
 	 * Serves a queue that the CQ names. Returns true when it has answered the last message. One thread at a time
@@ -133,9 +125,9 @@ public:
 			return false;
 		do {
 			for (uint32_t i = 0; i < now / a_receive; ++i)
-				is_last |= take(true);
+				is_last |= answer(true);
 			for (uint32_t i = 0; i < now % a_receive; ++i)
-				is_last |= take(false);
+				is_last |= answer(false);
 		} while ((now = named_.fetch_sub(now) - now));
 		return is_last;
 	}
@@ -143,25 +135,24 @@ public:
 private:
 	static constexpr uint32_t a_send = 1, a_receive = 0x10000;
 
-	bool take(bool is_receive)
+	bool answer(bool is_receive)
 	{
-		const VIP_DESCRIPTOR *taken = end_.take(is_receive);
+		const VIP_DESCRIPTOR *taken = take(is_receive);
 
 		if (!taken)
 			throw Failure("the completion queue names a queue in which nothing is done");
 		if (is_receive) {
-			owed_.push_back(end_.number_in(taken));
-			end_.post_receive();
+			owed_.push_back(number_in(taken));
+			post_receive();
 		}
-		if (owed_.empty() || end_.sends_under_way() == depth)
+		if (owed_.empty() || sends_under_way() == depth)
 			return false;
 		const uint32_t number = owed_.front();
 		owed_.pop_front();
-		end_.send_number(number);
+		send_number(number);
 		return number == last;
 	}
 
-	End end_;
 	std::atomic<uint32_t> named_ = 0; /* completions that the CQ has named, and that are not served */
 	std::deque<uint32_t> owed_; /* answers that wait for a free send */
 };
@@ -170,19 +161,14 @@ private:
 struct Hall {
 	Hall(const Side &side, const Plan &plan) : cq(side.nic, size_t{2} * depth * plan.vis)
 	{
-		Address server = share_server_address(side);
+		SharedCq *const named = plan.collectors ? &cq : nullptr;
 
-		for (unsigned i = 0; i < plan.vis; ++i) {
-			Served &served = all.emplace_back(side.nic, plan, plan.collectors ? &cq : nullptr);
-
-			by_end[&served.end()] = &served;
-			connect_vi(side, served.end().vi(), server);
-		}
+		for (unsigned i = 0; i < plan.vis; ++i)
+			connect_vi(side, all.emplace_back(side.nic, shape_of(plan), named).vi());
 	}
 
 	SharedCq cq;
 	std::deque<Served> all;
-	std::unordered_map<const End *, Served *> by_end;
 	std::atomic<size_t> ended = 0;
 	std::atomic<bool> has_failed = false;
 };
@@ -198,13 +184,13 @@ try {
 		const VIP_RETURN code = hall.cq.take(waiting == Waiting::block ? wait_ms : 0, end, is_receive);
 
 		if (code == VIP_TIMEOUT) {
-			patience.blocked_in_vain("a message");
+			patience.look_at_clock("a message");
 		} else if (code == VIP_NOT_DONE) {
 			patience.in_vain("a message");
 		} else {
 			check(code, "look at a completion queue");
 			patience = Patience();
-			hall.ended += hall.by_end.at(end)->serve(is_receive);
+			hall.ended += static_cast<Served *>(end)->serve(is_receive);
 		}
 	}
 } catch (...) {
@@ -245,7 +231,7 @@ void serve_threads(const Side &side, const Json &request)
 	side.control.meet();
 }
 
-Report crowd_threads(const Side &side, const CrowdOptions &options)
+void crowd_threads(const Side &side, unsigned most, Reports &reports)
 {
 	static const struct {
 		const char *name;
@@ -253,20 +239,19 @@ Report crowd_threads(const Side &side, const CrowdOptions &options)
 	} servers[] = {{"own queues", false, true}, {"one CQ, one thread", true, false}, {"one CQ, all threads", true, true}};
 	static const std::pair<const char *, Waiting> ways[] = {{", polling", Waiting::poll},
 								{", blocking", Waiting::block}};
-	Report report("crowd-threads", {{"threads", "threads", "count"},
-					{"rate", "messages, all", "1/s"},
-					{"rate_min", "slowest", "1/s"},
-					{"rate_max", "fastest", "1/s"},
-					{"fairness", "slowest / fastest", ""}});
+	Report &report = reports.add("crowd-threads", {{"threads", "threads", "count"},
+						       {"rate", "messages, all", "1/s"},
+						       {"rate_min", "slowest", "1/s"},
+						       {"rate_max", "fastest", "1/s"},
+						       {"fairness", "slowest / fastest", ""}});
 
 	for (const auto &[way, waiting] : ways)
 		for (const auto &server : servers)
-			for (unsigned n = 1; n <= options.threads && !is_stopped(); n *= 2) {
+			for (unsigned n = 1; n <= most; n *= 2) {
 				const unsigned collectors = !server.has_cq ? 0 : server.has_all_threads ? n : 1;
 				const std::string series = std::string(server.name) + way;
 
 				progress(series + ", " + std::to_string(n) + " threads");
 				report.add(series, count_messages(side, {n, collectors, waiting}));
 			}
-	return report;
 }

@@ -84,7 +84,7 @@ void measure_range(const Side &side, const Wanted &wanted, const Range &range, R
 			matches.emplace_back(std::piecewise_construct, std::forward_as_tuple(name_of(shape)),
 					     std::forward_as_tuple(side, shape));
 	}
-	for (size_t bytes = range.first; bytes <= range.last && !is_stopped(); bytes += range.step)
+	for (size_t bytes = range.first; bytes <= range.last; bytes += range.step)
 		for (auto &[name, match] : matches) {
 			progress(name + ", " + std::to_string(bytes) + " bytes");
 			const unsigned count = wanted.samples ? wanted.samples : usual_count(match, bytes);
@@ -93,23 +93,22 @@ void measure_range(const Side &side, const Wanted &wanted, const Range &range, R
 		}
 }
 
-Report measure(const Side &side, const Wanted &wanted)
+void measure(const Side &side, const Wanted &wanted, Reports &reports)
 {
-	Report report("echo", {{"bytes", "packet size", "B"},
-			       {"samples", "samples", ""},
-			       {"us_min", "least", "us"},
-			       {"us", "one way", "us"},
-			       {"us_stderr", "+-", "us"},
-			       {"us_max", "most", "us"},
-			       {"MBps", "throughput", "MB/s"},
-			       {"MBps_stderr", "+-", "MB/s"},
-			       {"MBps_max", "most", "MB/s"}});
+	Report &report = reports.add("echo", {{"bytes", "packet size", "B"},
+					      {"samples", "samples", ""},
+					      {"us_min", "least", "us"},
+					      {"us", "one way", "us"},
+					      {"us_stderr", "+-", "us"},
+					      {"us_max", "most", "us"},
+					      {"MBps", "throughput", "MB/s"},
+					      {"MBps_stderr", "+-", "MB/s"},
+					      {"MBps_max", "most", "MB/s"}});
 
 	stop_on_interrupt();
 	for (const Range &range : ranges)
-		if ((wanted.range.empty() || wanted.range == range.name) && !is_stopped())
+		if (wanted.range.empty() || wanted.range == range.name)
 			measure_range(side, wanted, range, report);
-	return report;
 }
 } // namespace
 
@@ -120,7 +119,7 @@ void add_echo(CLI::App &app)
 		app, "echo",
 		"Latency and throughput with standard errors, each echo timed by itself,\n"
 		"over VIPL and over TCP (University of Minnesota, TR 00-023)",
-		[=](const Side &side) { return measure(side, *wanted); });
+		[=](const Side &side, Reports &reports) { measure(side, *wanted, reports); });
 
 	add_waiting_option(command, wanted->waiting);
 	add_only_option(command, wanted->only);

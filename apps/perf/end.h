@@ -8,7 +8,6 @@
 
 #include <unordered_map>
 
-#include "patience.h"
 #include "transport.h"
 
 class End;

@@ -19,7 +19,7 @@
  *	o_r	a delay longer than the round trip: each message finds an answer, so that
  *		its time, less the delay, is o_s + o_r. The same delay without taking answers
  *		gives the part of o_s ("o_s, delayed"): after a delay caches are colder than in a
- *		row. ("o_r in a row" is eight answers that have all come, for comparison.)
+ *		row.
  *	L	half the round trip, less o_s and o_r. The client takes no sends meanwhile.
  *
  * All figures are medians, of bursts or of blocks of 16 round trips, less one reading of the clock. All
@@ -40,7 +40,6 @@
  *			a segment: the paper's "merged descriptor" is the nearest to that.
  */
 #include <algorithm>
-#include <cmath>
 
 #include "end.h"
 #include "run.h"
@@ -62,70 +61,55 @@ NLOHMANN_JSON_SERIALIZE_ENUM(Form, {{Form::plain, "plain"},
 				    {Form::fenced, "fenced"},
 				    {Form::immediate, "immediate"}})
 
+Shape shape_of_link()
+{
+	Shape shape = numbers_shape(depth);
+
+	shape.room = room;
+	return shape;
+}
+
 /* What either side does with a message, without the waiting in between. Each message begins with its number. */
-class Link
+class Link : public End
 {
 public:
-	explicit Link(const Side &side) : end_(side.nic, shape())
+	explicit Link(const Side &side) : End(side.nic, shape_of_link())
 	{
-		Address address = share_server_address(side);
-
-		connect_vi(side, end_.vi(), address);
+		connect_vi(side, vi());
 		side.control.meet();
 	}
 	/* Fills in a descriptor and posts it. With `depth` sends under way it takes one of them first. */
-	void post(Form form, size_t bytes)
+	void post_number(Form form, size_t bytes)
 	{
-		const auto number = static_cast<uint32_t>(end_.sent());
+		const auto number = static_cast<uint32_t>(sent());
 
-		end_.collect_sends(depth - 1);
+		collect_sends(depth - 1);
 		if (form == Form::immediate)
-			return end_.post(0, VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE, number);
-		std::memcpy(end_.outgoing(), &number, sizeof(number));
-		end_.post(bytes, form == Form::fenced ? VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_QFENCE
-						      : VIP_CONTROL_OP_SENDRECV);
+			return post(0, VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_IMMEDIATE, number);
+		std::memcpy(outgoing(), &number, sizeof(number));
+		post(bytes, form == Form::fenced ? VIP_CONTROL_OP_SENDRECV | VIP_CONTROL_QFENCE
+						 : VIP_CONTROL_OP_SENDRECV);
 	}
 	/* Looks once for a message. If there is one it checks the message and posts its receive again. */
-	bool take()
+	bool take_number()
 	{
-		const auto number = static_cast<uint32_t>(end_.received());
-		const VIP_DESCRIPTOR *message = end_.take(true);
+		const auto number = static_cast<uint32_t>(received());
+		const VIP_DESCRIPTOR *message = take(true);
 
 		if (!message)
 			return false;
-		if (end_.number_in(message) != number)
+		if (number_in(message) != number)
 			throw Failure("a message came with wrong contents");
-		end_.post_receive();
+		post_receive();
 		return true;
 	}
-	void await()
+	void await_next()
 	{
 		Patience patience;
 
-		while (!take())
+		while (!take_number())
 			patience.in_vain("a message");
 	}
-	/* Takes the sends that are done; the other one waits for all. */
-	void collect()
-	{
-		while (end_.sends_under_way() && end_.take(false))
-			;
-	}
-	void collect_all()
-	{
-		end_.collect_sends(0);
-	}
-
-private:
-	static Shape shape()
-	{
-		Shape shape = numbers_shape(depth);
-
-		shape.room = room;
-		return shape;
-	}
-
-	End end_;
 };
 
 double clock_us()
@@ -152,16 +136,14 @@ double spin(double us)
 	return now - start;
 }
 
-class Client;
-
 /* A kind of burst, with its samples in microseconds. */
 struct Setting {
-	double (Client::*burst)(const Setting &setting);
 	unsigned messages;
 	double delay_us = 0;
 	bool looks = true; /* whether the client looks for answers within the burst */
 	Form form = Form::plain;
 	size_t bytes = small;
+	unsigned window = depth; /* with so many unanswered it waits for an answer; 1: round trips */
 	unsigned repeats = 2;
 	Samples us = {};
 
@@ -184,8 +166,10 @@ public:
 		side_.control.end({{"do", "end"}});
 	}
 
-	/* Repeats the burst for a turn and adds the samples. */
-	/* The next turn's number of repeats is what this turn would have needed. */
+	/*
+	 * Repeats the burst for a turn and adds the samples. The next turn's number of repeats is what this turn would
+	 * have needed.
+	 */
 	void measure(Setting &setting)
 	{
 		side_.control.write({{"do", "answer"},
@@ -196,12 +180,8 @@ public:
 		const double start = now_us();
 
 		side_.control.together([&] {
-			for (unsigned i = 0; i < setting.repeats; ++i) {
-				const double us = (this->*setting.burst)(setting);
-
-				if (!std::isnan(us))
-					setting.us.push_back(us);
-			}
+			for (unsigned i = 0; i < setting.repeats; ++i)
+				setting.us.push_back(burst(setting));
 		});
 		const double wanted = setting.repeats * turn_us / (now_us() - start);
 
@@ -209,7 +189,8 @@ public:
 		side_.control.meet();
 	}
 
-	/* Each returns the time of one burst, or NAN if the burst does not fit its definition. */
+private:
+	/* Returns the time of one burst. Takes what is left over from it outside of that time. */
 	double burst(const Setting &setting)
 	{
 		unsigned unanswered = 0;
@@ -217,60 +198,23 @@ public:
 		const double start = now_us();
 
 		for (unsigned i = 0; i < setting.messages; ++i) {
-			if (unanswered == depth) {
-				link_->await();
-				--unanswered;
-			}
-			link_->post(setting.form, setting.bytes);
+			link_->post_number(setting.form, setting.bytes);
 			++unanswered;
 			if (setting.delay_us > 0)
 				delayed += spin(setting.delay_us) + clock_;
-			if (setting.looks && link_->take())
+			if (setting.looks && link_->take_number())
 				--unanswered;
+			if (unanswered == setting.window) {
+				link_->await_next();
+				--unanswered;
+			}
 		}
 		const double us = now_us() - start - clock_ - delayed;
 
-		finish(unanswered);
-		return us;
-	}
-	/* Returns NAN unless all answers have come. */
-	double takes(const Setting &setting)
-	{
-		unsigned taken = 0;
-
-		for (unsigned i = 0; i < setting.messages; ++i)
-			link_->post(setting.form, setting.bytes);
-		spin(setting.delay_us);
-		const double start = now_us();
-
-		while (taken < setting.messages && link_->take())
-			++taken;
-		const double us = now_us() - start - clock_;
-
-		finish(setting.messages - taken);
-		return taken == setting.messages ? us : NAN;
-	}
-	double round_trips(const Setting &setting)
-	{
-		const double start = now_us();
-
-		for (unsigned i = 0; i < setting.messages; ++i) {
-			link_->post(setting.form, setting.bytes);
-			link_->await();
-		}
-		const double us = now_us() - start - clock_;
-
-		finish(0);
-		return us;
-	}
-
-private:
-	/* Takes what is left over from a burst, outside of the measured time. */
-	void finish(unsigned unanswered)
-	{
 		while (unanswered--)
-			link_->await();
-		link_->collect_all();
+			link_->await_next();
+		link_->collect_sends(0);
+		return us;
 	}
 
 	const Side &side_;
@@ -284,7 +228,7 @@ struct Settings {
 	/* The first round does not count. */
 	void measure(Client &client)
 	{
-		std::vector<Setting *> all = {&short_burst, &takes, &delayed_sends};
+		std::vector<Setting *> all = {&short_burst, &delayed_sends};
 		const double start = now_us();
 
 		for (auto *settings : {&bursts, &delays, &round_trips})
@@ -307,14 +251,13 @@ struct Settings {
 		const Setting &burst = bursts[bursts.size() - 2], &longer = bursts.back();
 		const double half_round_trip = round_trips[0].each() / 2, send_overhead = short_burst.each();
 		const double receive_overhead = delays.back().each() - delayed_sends.each();
-		const std::pair<const char *, Json> parameters[] = {
+		const std::pair<const char *, double> parameters[] = {
 			{"L", half_round_trip - send_overhead - receive_overhead},
 			{"o_s", send_overhead},
 			{"o_r", receive_overhead},
 			{"g", (median(longer.us) - median(burst.us)) / (longer.messages - burst.messages)},
 			{"RTT / 2", half_round_trip},
-			{"o_s, delayed", delayed_sends.each()},
-			{"o_r in a row", takes.us.empty() ? Json() : Json(takes.each())}};
+			{"o_s, delayed", delayed_sends.each()}};
 
 		for (const auto &[what, us] : parameters)
 			report.add("LogP", {{"what", what}, {"us", us}});
@@ -328,34 +271,32 @@ struct Settings {
 				   {{"bytes", setting.bytes}, {"us", setting.each() / 2}});
 	}
 
-	Setting short_burst = {&Client::burst, short_messages, 0, false};
-	Setting takes, delayed_sends;
+	Setting short_burst = {short_messages, 0, false}, delayed_sends;
 	std::vector<Setting> bursts, delays, round_trips;
 };
 
 Settings::Settings(double round_trip_us)
-    : takes{&Client::takes, short_messages, 2 * short_messages * round_trip_us},
-      delayed_sends{&Client::burst, delayed_messages, *std::rbegin(delays_in_round_trips) * round_trip_us, false}
+    : delayed_sends{delayed_messages, *std::rbegin(delays_in_round_trips) * round_trip_us, false}
 {
 	for (unsigned messages : burst_sizes)
-		bursts.push_back({&Client::burst, messages});
+		bursts.push_back({messages});
 	for (double delay : delays_in_round_trips)
-		delays.push_back({&Client::burst, delayed_messages, delay * round_trip_us});
+		delays.push_back({delayed_messages, delay * round_trip_us});
 	for (Form form : {Form::plain, Form::fenced})
 		for (size_t bytes : form_sizes)
-			round_trips.push_back({&Client::round_trips, block, 0, true, form, bytes});
-	round_trips.push_back({&Client::round_trips, block, 0, true, Form::immediate});
+			round_trips.push_back({block, 0, true, form, bytes, 1});
+	round_trips.push_back({block, 0, true, Form::immediate, small, 1});
 }
 
-Report measure(const Side &side)
+void measure(const Side &side, Reports &reports)
 {
 	constexpr unsigned tries = 5;
-	Setting round_trips = {&Client::round_trips, block};
-	Report report("logp", {{"what", "what", ""},
-			       {"bytes", "message size", "B"},
-			       {"messages", "in a burst", ""},
-			       {"delay_us", "delay", "us"},
-			       {"us", "each message", "us"}});
+	Setting round_trips = {block, 0, true, Form::plain, small, 1};
+	Report &report = reports.add("logp", {{"what", "what", ""},
+					      {"bytes", "message size", "B"},
+					      {"messages", "in a burst", ""},
+					      {"delay_us", "delay", "us"},
+					      {"us", "each message", "us"}});
 	Client client(side);
 
 	for (unsigned i = 0; i < tries; ++i)
@@ -364,7 +305,6 @@ Report measure(const Side &side)
 
 	settings.measure(client);
 	settings.report(report);
-	return report;
 }
 } // namespace
 
@@ -381,11 +321,12 @@ void serve_logp(const Side &side, const Json &)
 			throw Failure("the client asks for what it cannot have");
 		side.control.meet();
 		for (uint64_t left = order.at("count").get<uint64_t>(); left; --left) {
-			link.await();
-			link.post(form, bytes);
-			link.collect();
+			link.await_next();
+			link.post_number(form, bytes);
+			while (link.sends_under_way() && link.take(false)) /* those that are done */
+				;
 		}
-		link.collect_all();
+		link.collect_sends(0);
 		side.control.meet();
 	}
 	side.control.meet();

@@ -3,9 +3,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <map>
-
-#include "arithmetic.h"
 
 namespace
 {
@@ -93,18 +90,10 @@ void Match::order(const char *what, size_t bytes, uint64_t count)
 	side_.control.meet();
 }
 
-Block Match::ping(size_t bytes, uint64_t count)
+Block Match::run(const char *what, void (Transport::*work)(size_t, uint64_t), size_t bytes, uint64_t count)
 {
-	order("echo", bytes, count);
-	const Took own = time_of([&] { side_.control.together([&] { transport_->ping(bytes, count); }); });
-
-	return {own, side_.control.read().get<Took>()};
-}
-
-Block Match::stream(size_t bytes, uint64_t count)
-{
-	order("sink", bytes, count);
-	const Took own = time_of([&] { side_.control.together([&] { transport_->stream(bytes, count); }); });
+	order(what, bytes, count);
+	const Took own = time_of([&] { side_.control.together([&] { (*transport_.*work)(bytes, count); }); });
 
 	return {own, side_.control.read().get<Took>()};
 }
@@ -157,55 +146,35 @@ try {
 	throw NoMore(e.what());
 }
 
-namespace
+void Opponents::obey(const Json &order)
 {
-/* The server's side of a match. */
-struct Opponent {
-	size_t room;
-	std::unique_ptr<Transport> transport;
-};
+	const std::string what = order.at("do").get<std::string>();
+	const uint64_t number = order.at("match").get<uint64_t>();
 
-void obey(const Side &side, const Opponent &opponent, const Json &order)
-{
-	const bool is_echo = order.at("do") == "echo";
+	if (what == "match") {
+		const Shape shape = order.at("shape").get<Shape>();
+
+		all_[number] = {shape.room, make_transport(side_, shape)};
+		return side_.control.meet();
+	}
+	const auto found = all_.find(number);
+	if (found == all_.end())
+		throw Failure("the client speaks of a match that has not begun");
+	if (what == "end") {
+		all_.erase(found);
+		return side_.control.meet();
+	}
+	const auto &[room, transport] = found->second;
 	const size_t bytes = order.at("bytes").get<size_t>();
 	const uint64_t count = order.at("count").get<uint64_t>();
 
-	if (bytes > opponent.room)
+	if (bytes > room)
 		throw Failure("the client asks for more than it said");
-	side.control.meet();
-	side.control.write(time_of([&] {
-		if (is_echo)
-			opponent.transport->echo(bytes, count);
+	side_.control.meet();
+	side_.control.write(time_of([&, &link = *transport] {
+		if (what == "echo")
+			link.echo(bytes, count);
 		else
-			opponent.transport->sink(bytes, count);
+			link.sink(bytes, count);
 	}));
-}
-} // namespace
-
-void serve_match(const Side &side, const Json &request)
-{
-	std::map<uint64_t, Opponent> opponents;
-	Json order = request;
-
-	do {
-		const std::string what = order.at("do").get<std::string>();
-		const uint64_t number = order.value("match", uint64_t{0});
-
-		if (what == "match") {
-			const Shape shape = order.at("shape").get<Shape>();
-
-			opponents[number] = {shape.room, make_transport(side, shape)};
-			side.control.meet();
-		} else if (what == "end") {
-			opponents.erase(number);
-			side.control.meet();
-		} else if (what == "usage") {
-			side.control.write(usage_now());
-		} else if (opponents.count(number)) {
-			obey(side, opponents.at(number), order);
-		} else {
-			throw Failure("the client speaks of a match that has not begun");
-		}
-	} while (!opponents.empty() && (order = side.control.read(), true));
 }

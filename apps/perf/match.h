@@ -6,9 +6,10 @@
 #ifndef VIP_PERF_MATCH_H
 #define VIP_PERF_MATCH_H
 
+#include <map>
+
 #include "arithmetic.h"
 #include "transport.h"
-#include "usage.h"
 
 /* The duration of a block of messages on one side, and the processor time of the process, in user and kernel. */
 struct Took {
@@ -34,8 +35,14 @@ public:
 	Match(const Side &side, const Shape &shape);
 	~Match(); /* makes the server release its side, too */
 
-	Block ping(size_t bytes, uint64_t count);
-	Block stream(size_t bytes, uint64_t count);
+	Block ping(size_t bytes, uint64_t count)
+	{
+		return run("echo", &Transport::ping, bytes, count);
+	}
+	Block stream(size_t bytes, uint64_t count)
+	{
+		return run("sink", &Transport::stream, bytes, count);
+	}
 	/* Returns the microseconds of each round trip. The first few are not counted. */
 	Samples ping_each(size_t bytes, uint64_t count);
 
@@ -49,6 +56,7 @@ public:
 
 private:
 	void order(const char *what, size_t bytes, uint64_t count);
+	Block run(const char *what, void (Transport::*work)(size_t, uint64_t), size_t bytes, uint64_t count);
 
 	const Side &side_;
 	const Shape shape_;
@@ -70,10 +78,28 @@ public:
  */
 std::unique_ptr<Match> match_if_room(const Side &side, const Shape &shape);
 
-/*
- * The server's part of this match, and of further matches that the client begins before all have
- * ended.
- */
-void serve_match(const Side &side, const Json &request);
+/* The server's parts of all matches. */
+class Opponents
+{
+public:
+	explicit Opponents(const Side &side) : side_(side)
+	{
+	}
+	/* Begins a match, plays, or ends it. */
+	void obey(const Json &order);
+	void dismiss()
+	{
+		all_.clear();
+	}
+
+private:
+	struct Opponent {
+		size_t room;
+		std::unique_ptr<Transport> transport;
+	};
+
+	const Side &side_;
+	std::map<uint64_t, Opponent> all_;
+};
 
 #endif

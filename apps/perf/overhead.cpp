@@ -9,12 +9,10 @@
  */
 #include <algorithm>
 #include <cmath>
-#include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <future>
 #include <iostream>
-#include <mutex>
-#include <thread>
 #include <unistd.h>
 
 #include "../common/common.h"
@@ -83,119 +81,82 @@ uint64_t iterations_of(const Case &one, unsigned asked)
 	return (wanted + round - 1) / round * round;
 }
 
-/*
- * The thread of one end, for all blocks of a path: the library's locks are cheap for the thread that usually takes
- * them.
- */
-class Worker : Single
+/* A thread that sleeps without a limit, as over raw verbs, cannot be woken if its event is lost. */
+void end_in_vain(int)
 {
-public:
-	~Worker()
-	{
-		start([this] { ends_ = true; });
-		thread_.join();
-	}
-	/* For one task at a time. */
-	std::future<void> start(std::function<void()> work)
-	{
-		const std::lock_guard<std::mutex> lock(mutex_);
+	static const char word[] = "vip_perf: no message came\n";
 
-		task_ = std::packaged_task<void()>(std::move(work));
-		changed_.notify_one();
-		return task_.get_future();
-	}
-
-private:
-	void work()
-	{
-		while (!ends_) {
-			std::unique_lock<std::mutex> lock(mutex_);
-
-			changed_.wait(lock, [this] { return task_.valid(); });
-			std::packaged_task<void()> task = std::move(task_);
-			lock.unlock();
-			task();
-		}
-	}
-
-	std::mutex mutex_;
-	std::condition_variable changed_;
-	std::packaged_task<void()> task_;
-	bool ends_ = false; /* the thread's own */
-	std::thread thread_{[this] { work(); }}; /* the last member, because the thread uses the others */
-};
-
-/* Two ends with a thread for each. */
-struct Workers {
-	Worker ping, echo;
-};
-
-/*
- * Ends the process if the block takes longer than ten seconds, and for each round trip ten milliseconds and the
- * duration at 1 MB/s: a thread that sleeps without a limit, as over raw verbs, cannot be woken if its event is lost.
- */
-void await_block(const std::future<void> &end, const Case &one, uint64_t iterations)
-{
-	const std::chrono::milliseconds limit(10000 + iterations * (10 + one.traffic.bytes / 500));
-
-	if (end.wait_for(limit) == std::future_status::ready)
-		return;
-	progress("");
-	complain("%s: no message came", one.name);
+	[[maybe_unused]] const ssize_t told = ::write(STDERR_FILENO, word, sizeof(word) - 1);
 	_exit(EXIT_FAILED);
 }
 
-/* Returns the microseconds of the thread that pings. Both ends fail when one fails. */
-double time_two_threads(Workers &workers, Path &path, const Case &one, uint64_t iterations)
+/*
+ * A path that takes its turns. Where threads sleep, one of them echoes, the same for all blocks: the library's locks
+ * are cheap for the thread that usually takes them.
+ */
+class Contestant : Single
 {
-	double us = 0;
-	const auto start = [&path](Worker &worker, auto work) {
-		return worker.start([&path, work] {
-			try {
-				work();
-			} catch (...) {
-				path.give_up();
-				throw;
-			}
-		});
-	};
-	auto echo = start(workers.echo, [&path, iterations] { path.echo(iterations); });
-	auto ping = start(workers.ping, [&path, iterations, &us] {
+public:
+	Contestant(std::unique_ptr<Path> path, const Case &one, uint64_t iterations)
+	    : one_(one), iterations_(iterations), path_(std::move(path))
+	{
+		if (one.traffic.waits)
+			echo_ = std::async(std::launch::async, [this] { echo(); });
+	}
+	~Contestant()
+	{
+		starts_.first = Socket();
+		path_->give_up();
+	}
+	/* Runs one block. Returns microseconds one way, or MB/s. */
+	double measure()
+	{
+		const double count = static_cast<double>(iterations_);
+
+		path_->messages().prepare();
+		const double us = time();
+		path_->messages().check(!one_.streams);
+		return one_.streams ? count * one_.traffic.bytes / us : us / count / 2;
+	}
+
+private:
+	double time()
+	{
 		const double began = now_us();
 
-		path.ping(iterations);
-		us = now_us() - began;
-	});
+		if (one_.traffic.waits)
+			ping();
+		else if (one_.streams)
+			path_->stream(iterations_);
+		else
+			path_->ping_pong(iterations_);
+		return now_us() - began;
+	}
+	/* Takes at most ten seconds, and for each round trip ten milliseconds and the duration at 1 MB/s. */
+	void ping()
+	{
+		alarm(static_cast<unsigned>(10 + iterations_ * (10 + one_.traffic.bytes / 500) / 1000));
+		if (::write(starts_.first.fd(), "", 1) != 1)
+			fail_errno("start a block");
+		path_->ping(iterations_);
+		alarm(0);
+	}
+	/* The other end fails when one fails. */
+	void echo()
+	try {
+		for (char start; read(starts_.second.fd(), &start, 1) == 1;)
+			path_->echo(iterations_);
+	} catch (...) {
+		path_->give_up();
+		throw;
+	}
 
-	await_block(ping, one, iterations);
-	await_block(echo, one, iterations);
-	echo.get();
-	ping.get();
-	return us;
-}
-
-double time_one_thread(Path &path, const Case &one, uint64_t iterations)
-{
-	const double began = now_us();
-
-	if (one.streams)
-		path.stream(iterations);
-	else
-		path.ping_pong(iterations);
-	return now_us() - began;
-}
-
-/* Runs one block. Returns microseconds one way, or MB/s. */
-double figure_of_block(Workers &workers, Path &path, const Case &one, uint64_t iterations)
-{
-	path.messages().prepare();
-	const double us = one.traffic.waits ? time_two_threads(workers, path, one, iterations)
-					    : time_one_thread(path, one, iterations);
-
-	path.messages().check(!one.streams);
-	return one.streams ? static_cast<double>(iterations * one.traffic.bytes) / us
-			   : us / static_cast<double>(iterations) / 2;
-}
+	const Case &one_;
+	const uint64_t iterations_;
+	const std::unique_ptr<Path> path_;
+	std::pair<Socket, Socket> starts_ = socket_pair();
+	std::future<void> echo_; /* the last member, because the thread uses the others */
+};
 
 /* Rounds to a tenth of a per mille, because the rest is noise. */
 double rounded(double value, double steps)
@@ -206,12 +167,10 @@ double rounded(double value, double steps)
 Json run_case(const Nic &nic, const Case &one, const Overhead &asked)
 {
 	const uint64_t iterations = iterations_of(one, asked.iterations);
-	const auto raw = make_raw_path(nic, one.traffic);
-	const auto vipl = make_vipl_path(nic, one.traffic);
-	Workers raw_workers, vipl_workers;
-	const auto raw_block = [&] { return figure_of_block(raw_workers, *raw, one, iterations); };
-	const auto vipl_block = [&] { return figure_of_block(vipl_workers, *vipl, one, iterations); };
-	const Pairs pairs = measure_pairs(asked.pairs, raw_block, vipl_block);
+	Contestant raw(make_raw_path(nic, one.traffic), one, iterations);
+	Contestant vipl(make_vipl_path(nic, one.traffic), one, iterations);
+	const Pairs pairs =
+		measure_pairs(asked.pairs, [&] { return raw.measure(); }, [&] { return vipl.measure(); });
 
 	return {{"ratio", rounded(median(ratios(pairs)), 1e4)},
 		{"pairs", asked.pairs},
@@ -225,6 +184,7 @@ Json run_overhead(const Overhead &asked)
 	const Nic nic(asked.nic);
 	Json results = Json::object();
 
+	signal(SIGALRM, end_in_vain);
 	for (const Case &one : all_cases)
 		if (asked.cases.empty() || std::count(asked.cases.begin(), asked.cases.end(), one.name)) {
 			progress(one.name);
@@ -261,20 +221,15 @@ void Messages::prepare()
 				to_send(end, slot)[at] = static_cast<uint8_t>(at + (at >> 8) + 31 * end + (end >> 3) +
 									      7 * slot + 101 * round_);
 			std::memset(to_receive(end, slot), 0, traffic_.bytes);
-			received(end)[slot] = {~traffic_.bytes, 0};
 		}
 }
 
 void Messages::check(bool at_both)
 {
 	for (unsigned end = 0; end < 2 * traffic_.links; end++)
-		for (unsigned slot = 0; slot < traffic_.window && (at_both || end % 2); slot++) {
-			const Received &is = received(end)[slot];
-
-			if (is.length != traffic_.bytes || (traffic_.writes && is.immediate != immediate_data) ||
-			    std::memcmp(to_receive(end, slot), to_send(end ^ 1, slot), traffic_.bytes) != 0)
+		for (unsigned slot = 0; slot < traffic_.window && (at_both || end % 2); slot++)
+			if (std::memcmp(to_receive(end, slot), to_send(end ^ 1, slot), traffic_.bytes) != 0)
 				throw Failure("a message did not come as it was sent");
-		}
 }
 
 void add_overhead(CLI::App &app)
@@ -293,7 +248,7 @@ void add_overhead(CLI::App &app)
 	command->callback([=] {
 		const Json results = run_overhead(*asked);
 
-		progress("");
+		end_progress();
 		if (*json)
 			std::cout << results.dump(1) << '\n';
 		else

@@ -11,7 +11,6 @@
 #include <memory>
 #include <vector>
 
-#include "patience.h"
 #include "vipl_objects.h"
 
 /* A description of the messages on a path. */
@@ -33,7 +32,7 @@ struct Traffic {
 
 constexpr uint32_t immediate_data = 0x56495041;
 
-/* The buffers of a path, and what completions told. An end is 2 * link or 2 * link + 1. */
+/* The buffers of a path. An end is 2 * link or 2 * link + 1. */
 class Messages
 {
 public:
@@ -43,14 +42,10 @@ public:
 	}
 	/* `memory` has size() bytes and belongs to the caller. */
 	Messages(const Traffic &traffic, uint8_t *memory)
-	    : traffic_(traffic), memory_(memory), received_(size_t{2} * traffic.links * traffic.window)
+	    : traffic_(traffic), memory_(memory)
 	{
 	}
 
-	/* The length and the immediate data of a completion. */
-	struct Received {
-		uint32_t length, immediate;
-	};
 	uint8_t *to_send(unsigned end, unsigned slot) const
 	{
 		return memory_ + 2 * (size_t(end) * traffic_.window + slot) * stride_of(traffic_);
@@ -58,10 +53,6 @@ public:
 	uint8_t *to_receive(unsigned end, unsigned slot) const
 	{
 		return to_send(end, slot) + stride_of(traffic_);
-	}
-	Received *received(unsigned end)
-	{
-		return &received_[end * traffic_.window];
 	}
 
 	/* Writes messages that differ from all former ones, and overwrites the received ones. */
@@ -78,7 +69,6 @@ private:
 
 	const Traffic traffic_;
 	uint8_t *const memory_;
-	std::vector<Received> received_;
 	unsigned round_ = 0;
 };
 

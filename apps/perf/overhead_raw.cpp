@@ -119,28 +119,18 @@ struct RawEnd {
 	Queue sends, receives;
 	Qp qp;
 	Slot *slots = nullptr;
-	Messages::Received *received = nullptr;
 };
-
-uint8_t *pages(size_t bytes)
-{
-	constexpr size_t page = 4096;
-
-	return static_cast<uint8_t *>(
-		made(std::aligned_alloc(page, (bytes + page - 1) / page * page), "get memory"));
-}
 
 class RawPath final : public Loops<RawPath, RawEnd>
 {
 public:
 	RawPath(const Nic &nic, const Traffic &traffic)
-	    : Loops(traffic), device_(nic), memory_(pages(Messages::size(traffic)), &std::free),
+	    : Loops(traffic), device_(nic), memory_(pages_of(Messages::size(traffic))),
 	      messages_(traffic, memory_.get()), slots_(2 * size_t(traffic.links) * traffic.window)
 	{
 		const unsigned access = IBV_ACCESS_LOCAL_WRITE | (traffic.writes ? unsigned(IBV_ACCESS_REMOTE_WRITE) : 0);
 		const size_t size = Messages::size(traffic);
 
-		std::memset(memory_.get(), 0, size);
 		region_.reset(made(ibv_reg_mr(device_.domain(), memory_.get(), size, int(access)), "register memory"));
 		for (unsigned number = 0; number < 2 * traffic.links; number++)
 			make_end(number);
@@ -174,7 +164,7 @@ public:
 		else if (!queue.take(completion))
 			return false;
 		if (what == What::message)
-			renew(end, completion);
+			post_receive(end, completion.wr_id);
 		return true;
 	}
 
@@ -200,12 +190,6 @@ private:
 		if (error)
 			must(error, "post a receive");
 	}
-	void renew(RawEnd &end, const ibv_wc &completion)
-	{
-		end.received[completion.wr_id] = {completion.byte_len, ntohl(completion.imm_data)};
-		post_receive(end, completion.wr_id);
-	}
-
 	void make_end(unsigned number)
 	{
 		const Size &size = size_for(traffic_);
@@ -222,7 +206,6 @@ private:
 		device_.initialise(end.qp.get(), traffic_.writes ? IBV_ACCESS_REMOTE_WRITE : 0);
 
 		end.slots = &slots_[size_t(number) * traffic_.window];
-		end.received = messages_.received(number);
 		for (unsigned slot = 0; slot < traffic_.window; slot++)
 			fill_in(number, slot);
 	}
@@ -251,7 +234,7 @@ private:
 	}
 
 	RawDevice device_;
-	std::unique_ptr<uint8_t, decltype(&std::free)> memory_;
+	const Pages memory_;
 	Messages messages_;
 	Region region_;
 	bool is_inline_ = false;

@@ -11,7 +11,6 @@ namespace
 struct ViplEnd {
 	VIP_VI_HANDLE vi;
 	VIP_DESCRIPTOR *sends, *receives; /* two arrays, filled in once */
-	Messages::Received *received;
 };
 
 size_t bytes_of_descriptors(const Traffic &traffic)
@@ -42,7 +41,6 @@ public:
 			end.vi = vis_.back().handle();
 			end.sends = descriptors + 2 * size_t(number) * traffic.window;
 			end.receives = end.sends + traffic.window;
-			end.received = messages_.received(number);
 			for (unsigned slot = 0; slot < traffic.window; slot++) {
 				fill_in(number, slot);
 				post_receive(end, &end.receives[slot]);
@@ -75,7 +73,7 @@ public:
 			return false;
 		check(code, "get a message through");
 		if (what == What::message)
-			renew(end, descriptor);
+			post_receive(end, descriptor);
 		return true;
 	}
 
@@ -94,12 +92,6 @@ private:
 	void post_receive(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
 	{
 		check(VipPostRecv(end.vi, descriptor, memory_.handle()), "post a receive");
-	}
-	void renew(ViplEnd &end, VIP_DESCRIPTOR *descriptor)
-	{
-		end.received[descriptor - end.receives] = {descriptor->CS.Length,
-							   descriptor->CS.ImmediateData};
-		post_receive(end, descriptor);
 	}
 	void fill_in(unsigned number, unsigned slot)
 	{

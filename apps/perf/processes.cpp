@@ -9,47 +9,40 @@
 
 #include "../common/common.h"
 
-namespace
+Child::Child(const std::function<void(Control &parent)> &work)
 {
-int status_of(const std::function<void()> &work)
-{
-	try {
-		work();
-		return EXIT_OK;
-	} catch (const std::exception &e) {
-		complain("%s", reason(e).c_str());
-		return EXIT_FAILED;
-	}
-}
-} // namespace
-
-Child::Child(const std::function<void()> &work)
-{
-	const pid_t parent = getpid();
+	const pid_t own = getpid();
 	auto [ours, theirs] = socket_pair();
 
 	std::cout.flush();
 	number_ = fork();
 	if (number_ < 0)
 		fail_errno("start a process");
-	if (number_ == 0) {
-		ours = Socket();
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(getppid() == parent ? status_of(work) : EXIT_FAILED);
+	if (number_ > 0) {
+		control_.emplace(std::move(ours));
+		return;
 	}
-	end_ = std::move(ours);
+	ours = Socket();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGINT, SIG_IGN);
+	if (getppid() != own)
+		_exit(EXIT_FAILED);
+	Control parent(std::move(theirs));
+	try {
+		work(parent);
+	} catch (const std::exception &e) {
+		complain("%s", reason(e).c_str());
+		_exit(EXIT_FAILED);
+	}
+	_exit(EXIT_OK);
 }
 
 Child::~Child()
 {
-	if (number_ > 0 && !ends_within(parting_limit_ms))
+	control_->hang_up();
+	if (number_ > 0 && !control_->is_over_within(parting_limit_ms))
 		kill(number_, SIGKILL);
 	succeeds();
-}
-
-bool Child::ends_within(int limit_ms) const
-{
-	return is_readable_within(end_, limit_ms);
 }
 
 bool Child::succeeds()
@@ -63,37 +56,27 @@ bool Child::succeeds()
 
 Crew::Crew(unsigned count, const Work &work)
 {
-	for (unsigned number = 0; number < count; ++number) {
-		auto [ours, theirs] = socket_pair();
-		Member member;
-
-		member.child = std::make_unique<Child>([&parents = ours, &own = theirs, &work, number] {
-			Control parent(std::move(own));
-
-			parents = Socket();
-			signal(SIGINT, SIG_IGN); /* the parent handles it and ends the crew in order */
+	for (unsigned number = 0; number < count; ++number)
+		members_.push_back(std::make_unique<Child>([&work, number](Control &parent) {
 			try {
 				work(parent, number);
 			} catch (const std::exception &e) {
-				parent.write_failure(e); /* the parent tells it */
+				parent.write_failure(e);
 			}
-		});
-		member.control = std::make_unique<Control>(std::move(ours));
-		members_.push_back(std::move(member));
-	}
+		}));
 }
 
 void Crew::tell(const Json &order)
 {
-	for (const Member &member : members_)
-		member.control->write(order);
+	for (const auto &member : members_)
+		member->control().write(order);
 }
 
 std::vector<Json> Crew::hear()
 {
 	std::vector<Json> said;
 
-	for (const Member &member : members_)
-		said.push_back(member.control->read());
+	for (const auto &member : members_)
+		said.push_back(member->control().read());
 	return said;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes that run functions of this program. */
+/* Processes that run functions of this program, each with a control connection to its parent. */
 #ifndef VIP_PERF_PROCESSES_H
 #define VIP_PERF_PROCESSES_H
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <sys/types.h>
@@ -17,34 +18,30 @@ class Child
 public:
 	static constexpr int parting_limit_ms = 3000;
 
-	/* Prints why the work fails, if it does. */
-	explicit Child(const std::function<void()> &work);
-	/* Kills a child that does not end, so that this process does not hang. */
+	/* Prints why the work fails, if it does. The parent handles Ctrl-C and ends the child in order. */
+	explicit Child(const std::function<void(Control &parent)> &work);
+	/* Hangs up. Kills a child that does not end then, so that this process does not hang. */
 	~Child();
 	Child(const Child &) = delete;
 	Child &operator=(const Child &) = delete;
 
-	/*
-	 * Whether the child ends within that time. A child that ends closes its end of the socket
-	 * pair.
-	 */
-	bool ends_within(int limit_ms) const;
+	Control &control()
+	{
+		return *control_;
+	}
 	/* Waits until the child has ended. Returns whether its work was done. */
 	bool succeeds();
 
 private:
 	pid_t number_;
-	Socket end_;
+	std::optional<Control> control_;
 };
 
-/*
- * Processes of one host that do the same work at the same time. The parent is the process
- * that makes them and gives them orders. Each has a control connection to it.
- */
+/* Children that do the same work at the same time. Each obeys the parent, and sends it a failure. */
 class Crew
 {
 public:
-	/* The work of each process; `number` counts from 0. A failure is sent to the parent. */
+	/* The work of each process; `number` counts from 0. */
 	using Work = std::function<void(Control &parent, unsigned number)>;
 
 	Crew(unsigned count, const Work &work);
@@ -55,11 +52,7 @@ public:
 	std::vector<Json> hear();
 
 private:
-	struct Member {
-		std::unique_ptr<Child> child;
-		std::unique_ptr<Control> control; /* destroyed first, so that the child ends */
-	};
-	std::vector<Member> members_;
+	std::vector<std::unique_ptr<Child>> members_;
 };
 
 #endif

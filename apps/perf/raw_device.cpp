@@ -5,11 +5,6 @@
 
 namespace raw
 {
-namespace
-{
-constexpr uint32_t first_psn = 1;
-} // namespace
-
 RawDevice::RawDevice(const Nic &nic)
 {
 	find_device(nic.attributes().Name);
@@ -95,6 +90,7 @@ void RawDevice::initialise(ibv_qp *qp, unsigned access) const
 	     "initialise a queue pair");
 }
 
+/* The numbers of packets begin with 0. */
 void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable) const
 {
 	ibv_qp_attr attributes = {};
@@ -109,7 +105,6 @@ void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, boo
 	attributes.qp_state = IBV_QPS_RTR;
 	attributes.path_mtu = port_attributes_.active_mtu;
 	attributes.dest_qp_num = peer;
-	attributes.rq_psn = first_psn;
 	attributes.max_dest_rd_atomic = 1;
 	attributes.min_rnr_timer = 12;
 	attributes.ah_attr.is_global = 1;
@@ -121,7 +116,6 @@ void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, boo
 	must(ibv_modify_qp(qp, &attributes, to_rtr), "connect a queue pair (RTR)");
 
 	attributes.qp_state = IBV_QPS_RTS;
-	attributes.sq_psn = first_psn;
 	attributes.timeout = 16;
 	attributes.retry_cnt = 6;
 	attributes.max_rd_atomic = 1;

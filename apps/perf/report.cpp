@@ -123,37 +123,47 @@ Json Report::json() const
 	return whole;
 }
 
-void Report::tell_remarks() const
-{
-	for (const Json &text : head_.value("remarks", Json::array()))
-		complain("%s", text.get<std::string>().c_str());
-}
-
 void Reports::print(bool as_json) const
 {
 	Json all = Json::array();
 
-	progress("");
+	end_progress();
 	for (const Report &report : *this)
 		if (as_json)
 			all.push_back(report.json());
 		else
 			report.print_table();
 	if (as_json)
-		std::cout << (are_several_ ? all : all.at(0))
+		std::cout << (are_several ? all : all.at(0))
 				     .dump(1, ' ', false, Json::error_handler_t::replace)
 			  << std::endl;
 	fflush(stdout);
 	for (const Report &report : *this)
-		report.tell_remarks();
+		for (const Json &text : report.remarks())
+			complain("%s", text.get<std::string>().c_str());
 }
 
-void progress(const std::string &doing)
+namespace
+{
+void show(const char *doing)
 {
 	static const bool is_seen = isatty(STDERR_FILENO);
 
 	if (is_seen)
-		fprintf(stderr, "\r\033[K%s", doing.c_str());
+		fprintf(stderr, "\r\033[K%s", doing);
+}
+} // namespace
+
+void progress(const std::string &doing)
+{
+	if (stop_wanted)
+		throw Stopped();
+	show(doing.c_str());
+}
+
+void end_progress()
+{
+	show("");
 }
 
 /* Does nothing if SIGINT is ignored, as in the background of a script. */
@@ -167,9 +177,4 @@ void stop_on_interrupt()
 	action.sa_handler = want_stop;
 	action.sa_flags = SA_RESTART | SA_RESETHAND;
 	sigaction(SIGINT, &action, nullptr);
-}
-
-bool is_stopped()
-{
-	return stop_wanted != 0;
 }

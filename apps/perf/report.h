@@ -8,6 +8,7 @@
 #ifndef VIP_PERF_REPORT_H
 #define VIP_PERF_REPORT_H
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,10 @@ public:
 	/* Adds a remark on the figures. It goes to standard error, too. */
 	void remark(const std::string &text);
 	void print_table() const;
-	void tell_remarks() const;
+	Json remarks() const
+	{
+		return head_.value("remarks", Json::array());
+	}
 	Json json() const;
 
 private:
@@ -40,34 +44,35 @@ private:
 };
 
 /* The reports of a measurement, usually one. */
-class Reports : public std::vector<Report>
-{
-public:
-	Reports(Report report) : std::vector<Report>{std::move(report)}
-	{
-	}
-	/* For `wanted` reports. A run that is stopped has fewer. */
-	explicit Reports(size_t wanted) : are_several_(wanted > 1)
-	{
-	}
+struct Reports : std::deque<Report> {
 	/*
 	 * The JSON of one report is an object, that of several reports is a list. The number of wanted
 	 * reports decides, so that the form is the same when the run is stopped.
 	 */
-	void print(bool as_json) const;
+	bool are_several = false;
 
-private:
-	bool are_several_ = false;
+	Report &add(const std::string &test, std::vector<Column> columns)
+	{
+		return emplace_back(test, std::move(columns));
+	}
+	void print(bool as_json) const;
 };
 
-/* Shows the progress on standard error, if that is a terminal. The next line replaces this one. */
-void progress(const std::string &doing);
+/* Thrown by progress(). A measurement that is stopped has made its report before, with the results so far. */
+struct Stopped {
+};
 
 /*
- * From now on Ctrl-C does not end the program but makes is_stopped() true: a measurement ends early, and
- * prints its results so far. A second Ctrl-C ends the program.
+ * Shows the progress on standard error, if that is a terminal. The next line replaces this one. A measurement calls it
+ * between two points, when the server waits for orders.
+ */
+void progress(const std::string &doing);
+void end_progress();
+
+/*
+ * From now on Ctrl-C does not end the program but makes the next progress() throw Stopped. A second Ctrl-C ends the
+ * program.
  */
 void stop_on_interrupt();
-bool is_stopped();
 
 #endif

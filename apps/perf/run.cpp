@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* vip_perf - the benchmarks by which VIA was measured around 2000. */
 #include "run.h"
 
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "crowd.h"
 #include "match.h"
 #include "processes.h"
 
 #include "../common/common.h"
 
+extern "C" {
+const char *program_name = "vip_perf";
+}
+
 namespace
 {
-constexpr int greeting_limit_ms = 20000;
-
 struct Options {
 	std::string nic = "nic0";
 	std::string host;
@@ -27,16 +30,10 @@ struct Options {
 	bool json = false;
 };
 
-/* What the server does at the client's orders. */
+/* What the server does at the client's orders, but for those of a match. */
 const std::map<std::string, void (*)(const Side &side, const Json &request)> works = {
-	{"match", serve_match},
-	{"connections", serve_connections},
-	{"logp", serve_logp},
-	{"storm", serve_storm},
-	{"order", serve_order},
-	{"threads", serve_threads},
-	{"waking", serve_waking},
-	{"usage", [](const Side &side, const Json &) { side.control.write(usage_now()); }}};
+	{"connections", serve_connections}, {"logp", serve_logp},   {"storm", serve_storm},
+	{"threads", serve_threads},	    {"waking", serve_waking}, {"usage", serve_usage}};
 
 void carry_out(const Side &side, const Json &request)
 {
@@ -55,16 +52,20 @@ std::string serve(Control &control, const std::string &nic_name)
 
 	try {
 		const Nic nic(nic_name);
-		const Side side = {control, nic, true};
+		const Side side(control, nic, true);
+		Opponents opponents(side);
 		Json request;
 
-		control.meet(greeting_limit_ms);
 		while (control.read_next(request))
 			try {
-				carry_out(side, request);
+				if (request.contains("match"))
+					opponents.obey(request);
+				else
+					carry_out(side, request);
 			} catch (const std::exception &e) {
 				failed = reason(e);
 				control.write_failure(e);
+				opponents.dismiss();
 				if (!control.await_recovery())
 					return failed;
 			}
@@ -100,26 +101,6 @@ void pin(int n)
 	sched_setaffinity(0, sizeof(one), &one);
 }
 
-/* Makes the server a child of this process. It ends when the client has hung up. */
-std::unique_ptr<Child> own_server(const std::string &nic, bool pins, Socket &socket)
-{
-	auto [ours, theirs] = socket_pair();
-	auto child = std::make_unique<Child>([&parents = ours, &own = theirs, &nic, pins] {
-		Control control(std::move(own));
-
-		parents = Socket();
-		signal(SIGINT, SIG_IGN); /* the client handles it and ends in order */
-		if (pins)
-			pin(1);
-		serve(control, nic);
-	});
-
-	if (pins)
-		pin(0);
-	socket = std::move(ours);
-	return child;
-}
-
 std::string command_line()
 {
 	std::ifstream file("/proc/self/cmdline");
@@ -142,63 +123,43 @@ void let_waits_block()
 
 void run(const Options &options, const Measurement &measurement, Placing placing)
 {
-	std::unique_ptr<Child> server; /* ends after the control connection, which is destroyed first */
-	Socket socket;
+	std::unique_ptr<Child> server; /* ends after the NIC of this side */
+	std::optional<Control> elsewhere;
+	const bool pins = placing == Placing::one_cpu_each;
+	bool is_stopped = false;
+	Reports reports;
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
 	let_waits_block();
 	allow_many_files();
-	if (options.is_self)
-		server = own_server(options.nic, placing == Placing::one_cpu_each, socket);
+	if (options.is_self) {
+		server = std::make_unique<Child>([&](Control &client) {
+			if (pins)
+				pin(1);
+			serve(client, options.nic);
+		});
+		if (pins)
+			pin(0);
+	}
 	const Nic nic(options.nic);
-	Control control = server ? Control(std::move(socket)) : Control::connect(options.host, options.port);
+	Control &control = server ? server->control() : elsewhere.emplace(Control::connect(options.host, options.port));
 
-	control.meet(greeting_limit_ms);
-	Reports reports = measurement({control, nic, false});
+	try {
+		measurement(Side(control, nic, false), reports);
+	} catch (const Stopped &) {
+		is_stopped = true;
+	}
 	for (Report &report : reports) {
 		report.note("nic", nic.attributes().Name);
 		report.note("peer", options.is_self ? "self" : options.host);
 		report.note("command", command_line());
-		if (is_stopped())
+		if (is_stopped)
 			report.remark("stopped by the user");
 	}
 	reports.print(options.json);
-	if (is_stopped())
+	if (is_stopped)
 		throw CLI::RuntimeError(128 + SIGINT);
-}
-
-/* Checks that the NIC exists before a client comes. */
-void try_nic(const std::string &name)
-{
-	Child child([&] { const Nic nic(name); });
-
-	if (!child.succeeds())
-		throw CLI::RuntimeError(EXIT_FAILED);
-}
-
-/*
- * Takes the next client. `child` serves the former client, and then this one, whose failure does not affect
- * the next client.
- */
-void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
-{
-	Socket client = accept_from(listener, no_limit);
-
-	/* A client that hangs up and comes again may be faster than the child. */
-	if (child && !child->ends_within(Child::parting_limit_ms)) {
-		Control(std::move(client)).write_failure(Failure("the server has another client now"));
-		return;
-	}
-	child.reset();
-	child = std::make_unique<Child>([&] {
-		Control control(std::move(client));
-
-		listener = Socket();
-		const std::string failure = serve(control, nic);
-		if (!failure.empty())
-			throw Failure(failure);
-	});
 }
 
 /*
@@ -207,27 +168,66 @@ void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child>
  */
 void run_server(const Options &options, bool once)
 {
-	std::unique_ptr<Child> child;
+	std::string failure;
 
 	let_waits_block();
 	allow_many_files();
-	try_nic(options.nic);
-	Socket listener = listen_on(options.port);
+	{
+		const Nic nic(options.nic); /* is there, or it fails before a client comes */
+	}
+	const Socket listener = listen_on(options.port);
 	complain("waits for clients on port %u, NIC %s", port_of(listener), options.nic.c_str());
-	do
-		serve_next(listener, options.nic, child);
-	while (!once);
-	listener = Socket();
-	if (!child->succeeds())
+	do {
+		Control control(accept_from(listener, no_limit));
+
+		failure = serve(control, options.nic);
+		if (!failure.empty())
+			complain("%s", failure.c_str());
+	} while (!once);
+	if (!failure.empty())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 
 void add_common(CLI::App *command, Options &options)
 {
 	command->add_option("-n,--nic", options.nic, "VI NIC to use")->capture_default_str();
-	command->add_option("-p,--port", options.port,
-			    "TCP port of the server's control connection")
+	command->add_option("-p,--port", options.port, "TCP port of the server's control connection")
 		->capture_default_str();
+}
+
+void add_server(CLI::App &app)
+{
+	CLI::App *command = app.add_subcommand("server", "The other side, for clients of other hosts");
+	auto options = std::make_shared<Options>();
+	auto once = std::make_shared<bool>(false);
+
+	add_common(command, *options);
+	command->add_flag("--once", *once, "end after one client");
+	command->callback([=] { run_server(*options, *once); });
+}
+
+int run_command(int argc, char **argv)
+{
+	CLI::App app("Measures VIPL between two processes, on one host or on two.", "vip_perf");
+
+	app.set_version_flag("--version", VIPL_VERSION);
+	app.require_subcommand(1);
+	app.footer("vip_perf SUBCOMMAND --help tells the options of each.");
+	for (const auto add : {add_server, add_sweeps, add_echo, add_connect, add_crowd, add_logp, add_overhead, add_scale,
+			       add_waking})
+		add(app);
+	try {
+		app.parse(argc, argv);
+	} catch (const CLI::RuntimeError &e) { /* the usage was printed */
+		return e.get_exit_code();
+	} catch (const CLI::ParseError &e) {
+		return app.exit(e) ? EXIT_USAGE : EXIT_OK;
+	} catch (const std::exception &e) {
+		end_progress();
+		complain("%s", reason(e).c_str());
+		return EXIT_FAILED;
+	}
+	return EXIT_OK;
 }
 } // namespace
 
@@ -245,14 +245,8 @@ CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::str
 	return command;
 }
 
-void add_server(CLI::App &app)
+int main(int argc, char **argv)
 {
-	CLI::App *command =
-		app.add_subcommand("server", "The other side, for clients of other hosts");
-	auto options = std::make_shared<Options>();
-	auto once = std::make_shared<bool>(false);
-
-	add_common(command, *options);
-	command->add_flag("--once", *once, "end after one client");
-	command->callback([=] { run_server(*options, *once); });
+	hold_standard_files();
+	return status_with_output(run_command(argc, argv));
 }

@@ -14,8 +14,8 @@
 #include "report.h"
 #include "transport.h"
 
-/* The client's work. It returns the reports, which are printed afterwards. */
-using Measurement = std::function<Reports(const Side &client)>;
+/* The client's work. It makes the reports, which are printed afterwards. */
+using Measurement = std::function<void(const Side &client, Reports &reports)>;
 
 /* The CPUs of the two processes with --self: a CPU for each, or any CPU. */
 enum class Placing { one_cpu_each, anywhere };
@@ -23,9 +23,6 @@ enum class Placing { one_cpu_each, anywhere };
 /* Adds a subcommand with these options, which runs the measurement. */
 CLI::App *add_measurement(CLI::App &app, const std::string &name, const std::string &about,
 			  Measurement measurement, Placing placing = Placing::one_cpu_each);
-
-/* Adds "vip_perf server". */
-void add_server(CLI::App &app);
 
 /* Each measurement is in the file of its name; "sweeps" has latency, bandwidth and cpu. */
 void add_sweeps(CLI::App &app);
@@ -37,9 +34,14 @@ void add_overhead(CLI::App &app); /* needs no second process */
 void add_scale(CLI::App &app);
 void add_waking(CLI::App &app);
 
+void crowd_threads(const Side &side, unsigned most, Reports &reports); /* a question of "crowd" */
+
 /* The server's parts of them. */
 void serve_connections(const Side &side, const Json &request);
 void serve_logp(const Side &side, const Json &request);
+void serve_storm(const Side &side, const Json &request);
+void serve_threads(const Side &side, const Json &request);
+void serve_usage(const Side &side, const Json &request); /* of "scale" */
 void serve_waking(const Side &side, const Json &request);
 
 /* The defaults of options are the values of the variables that they set. */
@@ -101,41 +103,37 @@ inline void add_only_option(CLI::App *command, std::string &only)
 		   Words{"vipl", "tcp"});
 }
 
-/* A question of a subcommand that answers several. Each has a report of its own. */
+/* A question of a subcommand that answers several. Each has a report of its own, made before the first progress(). */
 template <typename Options> struct Question {
 	std::string name;
-	Report (*ask)(const Side &side, const Options &options);
+	void (*ask)(const Side &side, const Options &options, Reports &reports);
 };
 
-/*
- * Answers the questions with these names, in the order of `questions`; all if there are no names. It
- * answers the first one even after Ctrl-C, so that there is a report.
- */
+/* Adds a subcommand that answers the questions that --question names, in their order; all if it names none. */
 template <typename Options>
-Reports answer(const std::vector<Question<Options>> &questions, const Words &names, const Side &side,
-	       const Options &options)
+CLI::App *add_questions(CLI::App &app, const std::string &name, const std::string &about,
+			const std::vector<Question<Options>> &questions, const std::string &about_questions,
+			std::shared_ptr<Options> options, Placing placing = Placing::one_cpu_each)
 {
-	const auto is_wanted = [&](const auto &question) {
-		return names.empty() || std::find(names.begin(), names.end(), question.name) != names.end();
+	auto asked = std::make_shared<Words>();
+	const auto measure = [=](const Side &side, Reports &reports) {
+		const auto is_wanted = [&](const auto &question) {
+			return asked->empty() || std::count(asked->begin(), asked->end(), question.name);
+		};
+
+		reports.are_several = std::count_if(questions.begin(), questions.end(), is_wanted) > 1;
+		stop_on_interrupt();
+		for (const auto &question : questions)
+			if (is_wanted(question))
+				question.ask(side, *options, reports);
 	};
-	Reports reports(static_cast<size_t>(std::count_if(questions.begin(), questions.end(), is_wanted)));
-
-	stop_on_interrupt();
-	for (const auto &question : questions)
-		if (is_wanted(question) && (reports.empty() || !is_stopped()))
-			reports.push_back(question.ask(side, options));
-	return reports;
-}
-
-template <typename Options>
-void add_question_option(CLI::App *command, const std::vector<Question<Options>> &questions, Words &asked,
-			 const std::string &about)
-{
+	CLI::App *command = add_measurement(app, name, about, measure, placing);
 	Words names;
 
 	for (const auto &question : questions)
 		names.push_back(question.name);
-	add_list(command, "--question", asked, names, about + ". Several may be given; all if none is");
+	add_list(command, "--question", *asked, names, about_questions + ". Several may be given; all if none is");
+	return command;
 }
 
 #endif

@@ -12,8 +12,6 @@
 #include <sys/socket.h>
 #include <vector>
 
-#include "patience.h"
-
 namespace
 {
 /* The server listens on any free port and sends its number. */

@@ -18,6 +18,11 @@ namespace
 constexpr auto server_limit = std::chrono::seconds(10);
 constexpr auto retry_pause = std::chrono::milliseconds(100);
 
+Socket stream_of(int family)
+{
+	return Socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
+
 /* Returns an empty Socket, with errno, when no address answers. */
 Socket try_connect(const addrinfo *found)
 {
@@ -25,7 +30,7 @@ Socket try_connect(const addrinfo *found)
 	int error = ECONNREFUSED;
 
 	for (; found; found = found->ai_next) {
-		Socket socket(::socket(found->ai_family, found->ai_socktype | SOCK_CLOEXEC, 0));
+		Socket socket = stream_of(found->ai_family);
 
 		/* The limit also applies to connect(), which would otherwise wait for minutes. */
 		if (socket.fd() >= 0 &&
@@ -38,36 +43,7 @@ Socket try_connect(const addrinfo *found)
 	return Socket();
 }
 
-std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket)
-{
-	sockaddr_storage end;
-	socklen_t length = sizeof(end);
-	char host[NI_MAXHOST];
-
-	if (name_of_end(socket.fd(), reinterpret_cast<sockaddr *>(&end), &length) ||
-	    end.ss_family == AF_UNIX ||
-	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
-			NI_NUMERICHOST))
-		return "";
-	return host;
-}
-
 static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
-
-/* An IPv6 socket takes IPv4 connections, too. Some kernels have no IPv6. */
-Socket tcp_socket(sa_family_t &family)
-{
-	family = AF_INET6;
-	Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-
-	if (socket.fd() < 0 && errno == EAFNOSUPPORT) {
-		family = AF_INET;
-		socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	}
-	if (socket.fd() < 0)
-		fail_errno("make a socket");
-	return socket;
-}
 } // namespace
 
 std::pair<Socket, Socket> socket_pair()
@@ -83,9 +59,14 @@ Socket listen_on(uint16_t port)
 {
 	const int on = 1, off = 0;
 	sockaddr_in6 any = {};
-	Socket socket = tcp_socket(any.sin6_family);
+	Socket socket = stream_of(AF_INET6);
 
+	any.sin6_family = AF_INET6;
 	any.sin6_port = htons(port);
+	if (socket.fd() < 0 && errno == EAFNOSUPPORT) { /* some kernels have no IPv6 */
+		any.sin6_family = AF_INET;
+		socket = stream_of(AF_INET);
+	}
 	setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 	if (bind(socket.fd(), reinterpret_cast<sockaddr *>(&any), sizeof(any)) ||
@@ -133,7 +114,7 @@ Socket dial(const std::string &host, uint16_t port, const std::string &whom)
 
 Socket listen_on_any_name(std::string &name)
 {
-	Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	Socket socket = stream_of(AF_UNIX);
 	sockaddr_un own = {};
 	socklen_t length = offsetof(sockaddr_un, sun_path); /* no name: bind() chooses one */
 	auto *address = reinterpret_cast<sockaddr *>(&own);
@@ -148,7 +129,7 @@ Socket listen_on_any_name(std::string &name)
 
 Socket dial_unix(const std::string &name)
 {
-	Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	Socket socket = stream_of(AF_UNIX);
 	sockaddr_un theirs = {};
 	const size_t used = name.copy(theirs.sun_path + 1, sizeof(theirs.sun_path) - 1);
 
@@ -161,7 +142,7 @@ Socket dial_unix(const std::string &name)
 
 Socket accept_from(const Socket &listener, int limit_ms)
 {
-	if (!is_readable_within(listener, limit_ms))
+	if (!has_come_within(listener, POLLIN, limit_ms))
 		throw Failure("the client's connection has not come");
 	Socket taken(accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
 
@@ -170,11 +151,11 @@ Socket accept_from(const Socket &listener, int limit_ms)
 	return taken;
 }
 
-bool is_readable_within(const Socket &socket, int limit_ms)
+bool has_come_within(const Socket &socket, short events, int limit_ms)
 {
-	pollfd readable = {socket.fd(), POLLIN, 0};
+	pollfd end = {socket.fd(), events, 0};
 
-	return poll(&readable, 1, limit_ms) > 0;
+	return poll(&end, 1, limit_ms) > 0;
 }
 
 void send_at_once(const Socket &socket)
@@ -194,12 +175,16 @@ void expect_life(const Socket &socket)
 	setsockopt(socket.fd(), IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
 }
 
-std::string peer_host_of(const Socket &socket)
+std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket)
 {
-	return host_of(getpeername, socket);
-}
+	sockaddr_storage end;
+	socklen_t length = sizeof(end);
+	char host[NI_MAXHOST];
 
-std::string own_host_of(const Socket &socket)
-{
-	return host_of(getsockname, socket);
+	if (name_of_end(socket.fd(), reinterpret_cast<sockaddr *>(&end), &length) ||
+	    end.ss_family == AF_UNIX ||
+	    getnameinfo(reinterpret_cast<sockaddr *>(&end), length, host, sizeof(host), nullptr, 0,
+			NI_NUMERICHOST))
+		return "";
+	return host;
 }

@@ -64,16 +64,18 @@ constexpr int no_limit = -1;
 
 /* Returns the next connection. Fails when none comes in time. */
 Socket accept_from(const Socket &listener, int limit_ms = accept_limit_ms);
-/* Whether data or the end of the stream can be read within that time. */
-bool is_readable_within(const Socket &socket, int limit_ms);
+/* Whether one of these events of poll() comes within that time. The end of the stream counts as POLLIN, too. */
+bool has_come_within(const Socket &socket, short events, int limit_ms);
 
 /* Turns off TCP's delay of short messages. Other sockets have no such delay. */
 void send_at_once(const Socket &socket);
 /* Makes the kernel notice within a minute that a silent peer's host has gone. */
 void expect_life(const Socket &socket);
 
-/* Returns the numeric address of the host at that end of a TCP connection, "" for other sockets. */
-std::string peer_host_of(const Socket &socket);
-std::string own_host_of(const Socket &socket);
+/*
+ * Returns the numeric address of the host at an end of a TCP connection, by getpeername() or getsockname(); "" for
+ * other sockets.
+ */
+std::string host_of(int (*name_of_end)(int, sockaddr *, socklen_t *), const Socket &socket);
 
 #endif

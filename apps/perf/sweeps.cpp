@@ -12,13 +12,72 @@
  *		time, or is charged to the process that is interrupted. So the report also has the load of the
  *		client's whole host, other programs included.
  */
+#include <algorithm>
+#include <fstream>
 #include <set>
+#include <unistd.h>
 
-#include "netpipe.h"
+#include "match.h"
 #include "run.h"
 
 namespace
 {
+/*
+ * The warm-up of each transport takes this many trials' time, or up to twice that; enough messages
+ * end it, too.
+ */
+constexpr double warm_trials = 10;
+/* The buffer space for the messages under way in one direction. It exceeds a CPU's own caches. */
+constexpr size_t most_buffered = 16 << 20;
+
+struct Plan {
+	uint64_t from, to; /* sizes */
+	unsigned factor, perturb;
+	unsigned trials;
+	/* The approximate duration of a trial; a trial has at least one message. */
+	unsigned trial_ms;
+	bool is_stream = false;
+	unsigned depth = Shape().depth;
+	unsigned buffers = 0; /* 0: the program chooses */
+};
+
+/* Ticks (some milliseconds each) of all CPUs of the client's host: of those with work, and of all. */
+struct Ticks {
+	double busy = 0, all = 0;
+};
+
+/* Returns those since boot. */
+Ticks ticks()
+{
+	std::ifstream stat("/proc/stat");
+	std::string word;
+	double user = 0, nice = 0, system = 0, idle = 0;
+	double iowait = 0, irq = 0, softirq = 0, steal = 0;
+
+	stat >> word >> user >> nice >> system >> idle >> iowait >> irq >> softirq >> steal;
+	const double busy = user + nice + system + irq + softirq;
+
+	return {busy, busy + idle + iowait + steal};
+}
+
+/* The results of a size's trials for one transport. */
+struct Result {
+	Shape shape;
+	size_t bytes;
+	Samples one_way_us = {}; /* of each trial. A read goes there and back and counts as one way */
+	Block sum = {};		 /* of all trials */
+	Ticks ticks = {};
+
+	Samples MBps() const
+	{
+		Samples samples;
+
+		for (double us : one_way_us)
+			samples.push_back(static_cast<double>(bytes) / us);
+		return samples;
+	}
+};
+
 /*
  * The transports of a run: all transfers at all levels, and all sockets, each with all ways of waiting. A
  * bare copy always polls.
@@ -61,11 +120,17 @@ double percent_of(const Took &took)
 	return took.processor_us / took.us * 100;
 }
 
+/* Returns the host's load in percent of one CPU. */
+double percent_of_host(const Ticks &ticks)
+{
+	return ticks.all > 0 ? ticks.busy / ticks.all * 100 * double(sysconf(_SC_NPROCESSORS_ONLN)) : 0;
+}
+
 Json load_of(const Result &result)
 {
 	return {{"percent_client", percent_of(result.sum.client)},
 		{"percent_server", percent_of(result.sum.server)},
-		{"percent_system", result.host_percent()},
+		{"percent_system", percent_of_host(result.ticks)},
 		{"us", median(result.one_way_us)},
 		{"MBps", median(result.MBps())}};
 }
@@ -100,29 +165,17 @@ const Sweep cpu = {"cpu",
 std::vector<Shape> all_shapes(const Choice &choice)
 {
 	std::vector<Shape> all;
-	Shape shape;
 
 	for (Transfer transfer : choice.transfers)
 		for (Level level : choice.levels)
-			for (Waiting waiting : choice.waits) {
-				shape.transfer = transfer;
-				shape.level = level;
-				shape.waiting = waiting;
-				all.push_back(shape);
-			}
-	shape = Shape();
+			for (Waiting waiting : choice.waits)
+				all.push_back({Kind::vipl, transfer, level, waiting});
 	if (!choice.no_sockets)
 		for (Kind kind : choice.sockets)
-			for (Waiting waiting : choice.waits) {
-				shape.kind = kind;
-				shape.waiting = waiting;
-				all.push_back(shape);
-			}
-	if (choice.bare) {
-		shape.kind = Kind::bare;
-		shape.waiting = Waiting::poll;
-		all.push_back(shape);
-	}
+			for (Waiting waiting : choice.waits)
+				all.push_back({kind, Transfer::send, Level::delivery, waiting});
+	if (choice.bare)
+		all.push_back({Kind::bare});
 	return all;
 }
 
@@ -163,7 +216,142 @@ std::vector<Shape> shapes_of(const Choice &choice, const Side &side, Report &rep
 	return possible;
 }
 
-Report measure(const Side &side, const Sweep &sweep)
+/* A transport that takes its turns. */
+class Contestant
+{
+public:
+	Contestant(const Side &side, const Shape &shape, bool is_stream)
+	    : shape_(shape), is_stream_(is_stream), match_(side, shape)
+	{
+		run(shape.room, shape.buffers); /* uses each buffer once, because the first use of memory is slow */
+	}
+
+	/* Returns a result without trials. Finds the number of messages for a trial, which warms up the way, too. */
+	Result prepare(size_t bytes, double trial_us, bool is_warm)
+	{
+		const size_t times = bytes_ ? bytes / bytes_ : 1; /* keeps the duration */
+		const Send send = [this, bytes](uint64_t count) { return run(bytes, count).client.us; };
+
+		if (!is_warm)
+			warm_up(warm_trials * trial_us, send);
+		count_ = count_for(trial_us, count_ / 4 / std::max<size_t>(times, 1), send);
+		bytes_ = bytes;
+		return {shape_, bytes};
+	}
+	void add_trial(Result &result)
+	{
+		const Ticks before = ticks();
+		const Block block = run(bytes_, count_);
+		const Ticks after = ticks();
+
+		result.ticks.busy += after.busy - before.busy;
+		result.ticks.all += after.all - before.all;
+		result.one_way_us.push_back(block.client.us / static_cast<double>(count_) /
+					    (is_stream_ ? 1 : ways_of_ping(shape_)));
+		result.sum.client += block.client;
+		result.sum.server += block.server;
+	}
+
+private:
+	Block run(size_t bytes, uint64_t count)
+	{
+		return is_stream_ ? match_.stream(bytes, count) : match_.ping(bytes, count);
+	}
+
+	const Shape shape_;
+	const bool is_stream_;
+	Match match_;
+	uint64_t count_ = 8; /* messages of a trial of the last size; first a guess */
+	size_t bytes_ = 0; /* of the last size */
+};
+
+Shape fitted(Shape shape, const Plan &plan, size_t room)
+{
+	shape.room = std::max(room, sizeof(uint64_t));
+	shape.depth = plan.depth;
+	if (plan.is_stream)
+		shape.buffers = plan.buffers ? plan.buffers
+					     : static_cast<unsigned>(std::clamp(most_buffered / shape.room, size_t{1},
+										size_t{plan.depth}));
+	return shape;
+}
+
+/*
+ * NetPIPE's method, for several transports in one run: messages of growing sizes, and some trials for each size. In
+ * each trial every transport has its turn. A machine's speed changes within a run, so the changes affect all
+ * transports.
+ */
+class Tournament
+{
+public:
+	/* Leaves out what this NIC or this plan cannot have. Fails before anything is measured. */
+	Tournament(const Side &side, const Sweep &sweep, Report &report)
+	    : side_(side), plan_(sweep.plan), shapes_(shapes_of(sweep.choice, side, report)),
+	      most_(side.nic.attributes().MaxTransferSize),
+	      groups_(netpipe_sizes(plan_.from, std::min<size_t>(plan_.to, most_), plan_.factor, plan_.perturb))
+	{
+		if (groups_.empty())
+			throw Failure("no size from " + std::to_string(plan_.from) + " to " + std::to_string(plan_.to) +
+				      " bytes that this NIC takes");
+		if (plan_.to > most_)
+			report.remark("left out: messages over " + std::to_string(most_) +
+				      " bytes, the longest of this NIC");
+		for (const Shape &shape : shapes_)
+			expect_room(fitted(shape, plan_, longest_of(groups_.back())));
+	}
+	/* The buffers of a stream are adjacent. Otherwise they would compete for the same cache lines. */
+	void measure(const std::function<void(const Result &)> &found)
+	{
+		for (const SizeGroup &group : groups_) {
+			if (plan_.is_stream || contestants_.empty())
+				open(longest_of(plan_.is_stream ? group : groups_.back()));
+			for (size_t bytes : group)
+				if (bytes <= most_)
+					for (const Result &result : results_of(bytes))
+						found(result);
+		}
+	}
+
+private:
+	size_t longest_of(const SizeGroup &group) const
+	{
+		return std::min(group.back(), most_);
+	}
+	/* Makes all transports, for messages of up to `room` bytes. */
+	void open(size_t room)
+	{
+		contestants_.clear();
+		for (const Shape &shape : shapes_) {
+			progress("opening " + name_of(shape));
+			contestants_.push_back(
+				std::make_unique<Contestant>(side_, fitted(shape, plan_, room), plan_.is_stream));
+		}
+	}
+	std::vector<Result> results_of(size_t bytes)
+	{
+		std::vector<Result> results;
+
+		for (const auto &contestant : contestants_)
+			results.push_back(contestant->prepare(bytes, plan_.trial_ms * 1e3, is_warm_));
+		is_warm_ = true; /* remains so when the transports are made anew */
+		for (unsigned trial = 1; trial <= plan_.trials; ++trial) {
+			progress(std::to_string(bytes) + " bytes, trial " + std::to_string(trial));
+			for (size_t i = 0; i < results.size(); ++i)
+				contestants_[i]->add_trial(results[i]);
+		}
+		return results;
+	}
+
+	const Side &side_;
+	const Plan &plan_;
+	const std::vector<Shape> shapes_;
+	const size_t most_;
+	const std::vector<SizeGroup> groups_;
+	std::vector<std::unique_ptr<Contestant>> contestants_;
+	bool is_warm_ = false;
+};
+
+void measure(const Side &side, const Sweep &sweep, Reports &reports)
 {
 	const Plan &plan = sweep.plan;
 	std::vector<Column> columns = {{"bytes", "message size", "B"}};
@@ -172,15 +360,19 @@ Report measure(const Side &side, const Sweep &sweep)
 	for (Column &column : columns)
 		if (plan.is_stream && column.title == "one way")
 			column.title = "each message";
-	Report report(sweep.name + (plan.is_stream ? " of a stream" : ""), columns);
+	Report &report = reports.add(sweep.name + (plan.is_stream ? " of a stream" : ""), columns);
 
-	measure_by_turns(side, shapes_of(sweep.choice, side, report), plan, report, [&](const Result &result) {
+	stop_on_interrupt();
+	report.note("trials", plan.trials);
+	report.note("trial_ms", plan.trial_ms);
+	if (plan.is_stream)
+		report.note("depth", plan.depth);
+	Tournament(side, sweep, report).measure([&](const Result &result) {
 		Json point = {{"bytes", result.bytes}};
 
 		point.update(sweep.figures(result));
 		report.add(name_of(result.shape), std::move(point));
 	});
-	return report;
 }
 
 template <typename Value>
@@ -246,8 +438,9 @@ void add_sweeps(CLI::App &app)
 {
 	for (const Sweep &defaults : {latency, bandwidth, cpu}) {
 		auto sweep = std::make_shared<Sweep>(defaults);
-		CLI::App *command = add_measurement(app, sweep->name, sweep->about,
-						    [=](const Side &side) { return measure(side, *sweep); });
+		CLI::App *command =
+			add_measurement(app, sweep->name, sweep->about,
+					[=](const Side &side, Reports &reports) { measure(side, *sweep, reports); });
 
 		add_choice_options(command, sweep->choice);
 		add_plan_options(command, sweep->plan);

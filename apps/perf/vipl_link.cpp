@@ -129,7 +129,6 @@ private:
 	void connect(const Side &side)
 	{
 		const VIP_ULONG mtu = side.nic.attributes().NativeMTU;
-		Address server = share_server_address(side);
 		/* The distance between the VIs' buffers. */
 		const uint64_t each = memory_of(shape_) / shape_.vis;
 		const auto target = reinterpret_cast<uintptr_t>(ends_[0]->receive_buffers());
@@ -140,7 +139,7 @@ private:
 		least_mtu_ = std::min<size_t>(mtu, theirs.at("mtu").get<size_t>());
 		for (size_t i = 0; i < ends_.size(); ++i) {
 			ends_[i]->aim(theirs.at("target").get<uint64_t>() + i * each, theirs.at("handle").get<VIP_MEM_HANDLE>());
-			connect_vi(side, ends_[i]->vi(), server);
+			connect_vi(side, ends_[i]->vi());
 		}
 	}
 	/*

@@ -15,6 +15,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t page = 4096;
 constexpr auto connect_limit = std::chrono::seconds(10);
 constexpr VIP_ULONG connect_limit_ms = 10000;
+constexpr int greeting_limit_ms = 20000;
 constexpr VIP_ULONG wait_ms = 500; /* after it the caller looks whether the peer is there */
 
 /* The results of the calls show errors. A peer that hangs up is not an error here. */
@@ -31,20 +32,14 @@ void fail_code(VIP_RETURN code, const char *what)
 Nic::Nic(const std::string &name)
 {
 	std::string writable = name;
-	VIP_RETURN code = VipOpenNic(writable.data(), &handle_);
+	const VIP_RETURN code = VipOpenNic(writable.data(), &handle_);
 
 	if (code != VIP_SUCCESS)
 		throw Failure("cannot open NIC " + name + ": " + return_name(code) +
 			      " (vip_info tells which NICs there are, and what is missing)");
-	code = VipQueryNic(handle_, &attributes_);
-	if (code == VIP_SUCCESS)
-		code = VipErrorCallback(handle_, nullptr, ignore_error);
-	if (code == VIP_SUCCESS)
-		code = VipCreatePtag(handle_, &ptag_);
-	if (code != VIP_SUCCESS) {
-		VipCloseNic(handle_);
-		check(code, "prepare the NIC");
-	}
+	check(VipQueryNic(handle_, &attributes_), "query the NIC");
+	check(VipErrorCallback(handle_, nullptr, ignore_error), "set a handler of errors");
+	check(VipCreatePtag(handle_, &ptag_), "create a protection tag");
 }
 
 Nic::~Nic()
@@ -66,27 +61,27 @@ Address::Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &d
 	std::memcpy(to + host.size(), discriminator.data(), discriminator.size());
 }
 
-Memory::Memory(const Nic &nic, size_t bytes, bool is_target) : nic_(nic)
+Pages pages_of(size_t bytes)
+{
+	bytes = (bytes + page - 1) / page * page;
+	Pages pages(static_cast<uint8_t *>(std::aligned_alloc(page, bytes)), std::free);
+
+	if (!pages)
+		throw Failure("no memory for " + std::to_string(bytes) + " bytes of buffers");
+	std::memset(pages.get(), 0, bytes);
+	return pages;
+}
+
+Memory::Memory(const Nic &nic, size_t bytes, bool is_target) : nic_(nic), pages_(pages_of(bytes))
 {
 	VIP_MEM_ATTRIBUTES attributes = {nic.ptag(), is_target, is_target};
-	VIP_RETURN code;
 
-	bytes = (bytes + page - 1) / page * page;
-	data_ = static_cast<uint8_t *>(std::aligned_alloc(page, bytes));
-	if (!data_)
-		throw Failure("no memory for " + std::to_string(bytes) + " bytes of buffers");
-	std::memset(data_, 0, bytes);
-	code = VipRegisterMem(nic.handle(), data_, bytes, &attributes, &handle_);
-	if (code != VIP_SUCCESS) {
-		std::free(data_);
-		check(code, "register memory");
-	}
+	check(VipRegisterMem(nic.handle(), pages_.get(), bytes, &attributes, &handle_), "register memory");
 }
 
 Memory::~Memory()
 {
-	VipDeregisterMem(nic_.handle(), data_, handle_);
-	std::free(data_);
+	VipDeregisterMem(nic_.handle(), pages_.get(), handle_);
 }
 
 Vi::Vi(const Nic &nic, VIP_RELIABILITY_LEVEL level, size_t max_transfer, bool is_target,
@@ -108,7 +103,7 @@ Vi::~Vi()
 	VipDestroyVi(handle_);
 }
 
-VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request)
+VIP_RETURN await_request(const Nic &nic, const Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request)
 {
 	Address remote(nic.host_address(), std::vector<uint8_t>(nic.attributes().MaxDiscriminatorLen));
 	VIP_VI_ATTRIBUTES attributes;
@@ -116,14 +111,14 @@ VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP
 	return VipConnectWait(nic.handle(), local.net(), limit_ms, remote.net(), &attributes, &request);
 }
 
-VIP_RETURN Vi::request_once(Address &local, Address &remote, VIP_ULONG limit_ms)
+VIP_RETURN Vi::request_once(const Address &local, const Address &remote, VIP_ULONG limit_ms)
 {
 	VIP_VI_ATTRIBUTES attributes;
 
 	return VipConnectRequest(handle_, local.net(), remote.net(), limit_ms, &attributes);
 }
 
-VIP_RETURN Vi::accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms)
+VIP_RETURN Vi::accept_once(const Nic &nic, const Address &local, VIP_ULONG limit_ms)
 {
 	VIP_CONN_HANDLE request;
 	VIP_RETURN code = await_request(nic, local, limit_ms, request);
@@ -136,10 +131,10 @@ VIP_RETURN Vi::accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms)
 	return code;
 }
 
-void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
+void Vi::request(const Nic &nic, const Address &remote, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
-	Address local = own_address(nic, getpid());
+	const Address local = own_address(nic, getpid());
 	VIP_RETURN code;
 
 	do
@@ -148,7 +143,7 @@ void Vi::request(const Nic &nic, Address &remote, const Gone &is_gone)
 	check(code, "connect");
 }
 
-void Vi::accept(const Nic &nic, Address &local, const Gone &is_gone)
+void Vi::accept(const Nic &nic, const Address &local, const Gone &is_gone)
 {
 	const auto deadline = Clock::now() + connect_limit;
 	VIP_RETURN code;
@@ -159,29 +154,33 @@ void Vi::accept(const Nic &nic, Address &local, const Gone &is_gone)
 	check(code, "accept a connection");
 }
 
-Address share_server_address(const Side &side)
+namespace
 {
-	Json place;
+Address server_of_run(Control &control, const Nic &nic, bool is_server)
+{
+	const std::string mark = "perf" + std::to_string(getpid());
+	Json place = {{"host", nic.host_address()}, {"mark", std::vector<uint8_t>(mark.begin(), mark.end())}};
 
-	if (side.is_server) {
-		const std::string mark = "perf" + std::to_string(getpid());
+	control.meet(greeting_limit_ms);
+	if (is_server)
+		control.write(place);
+	else
+		place = control.read();
+	return {place.at("host").get<std::vector<uint8_t>>(), place.at("mark").get<std::vector<uint8_t>>()};
+}
+} // namespace
 
-		place = {{"host", side.nic.host_address()},
-			 {"mark", std::vector<uint8_t>(mark.begin(), mark.end())}};
-		side.control.write(place);
-	} else {
-		place = side.control.read();
-	}
-	return Address(place.at("host").get<std::vector<uint8_t>>(),
-		       place.at("mark").get<std::vector<uint8_t>>());
+Side::Side(Control &with, const Nic &on, bool serves)
+    : control(with), nic(on), is_server(serves), server(server_of_run(with, on, serves))
+{
 }
 
-void connect_vi(const Side &side, Vi &vi, Address &server)
+void connect_vi(const Side &side, Vi &vi)
 {
 	const Gone is_gone = [&] { return side.control.has_given_up(); };
 
 	if (side.is_server)
-		vi.accept(side.nic, server, is_gone);
+		vi.accept(side.nic, side.server, is_gone);
 	else
-		vi.request(side.nic, server, is_gone);
+		vi.request(side.nic, side.server, is_gone);
 }

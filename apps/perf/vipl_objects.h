@@ -4,7 +4,9 @@
 #define VIP_PERF_VIPL_OBJECTS_H
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,18 +65,18 @@ private:
 	VIP_NIC_ATTRIBUTES attributes_ = {};
 };
 
-/* A network address in memory of the necessary size. */
+/* A network address in memory of the necessary size. VIPL takes addresses that it does not change without const. */
 class Address
 {
 public:
 	Address(const std::vector<uint8_t> &host, const std::vector<uint8_t> &discriminator);
-	VIP_NET_ADDRESS *net()
+	VIP_NET_ADDRESS *net() const
 	{
 		return reinterpret_cast<VIP_NET_ADDRESS *>(room_);
 	}
 
 private:
-	alignas(VIP_NET_ADDRESS) uint8_t room_[512] = {};
+	alignas(VIP_NET_ADDRESS) mutable uint8_t room_[512] = {};
 };
 
 /* Returns an address of the NIC's. Its discriminator is `mark`, a number or an array of numbers. */
@@ -85,7 +87,11 @@ template <typename Mark> Address own_address(const Nic &nic, const Mark &mark)
 	return {nic.host_address(), {bytes, bytes + sizeof(mark)}};
 }
 
-/* Registered memory: whole pages of zeros. */
+/* Whole pages of zeros. They are written to, so that no message has to wait for one. */
+using Pages = std::unique_ptr<uint8_t, decltype(&std::free)>;
+Pages pages_of(size_t bytes);
+
+/* Registered memory. */
 class Memory : Single
 {
 public:
@@ -95,7 +101,7 @@ public:
 
 	uint8_t *at(size_t offset) const
 	{
-		return data_ + offset;
+		return pages_.get() + offset;
 	}
 	VIP_MEM_HANDLE handle() const
 	{
@@ -104,7 +110,7 @@ public:
 
 private:
 	const Nic &nic_;
-	uint8_t *data_;
+	const Pages pages_;
 	VIP_MEM_HANDLE handle_ = 0;
 };
 
@@ -112,7 +118,7 @@ private:
 using Gone = std::function<bool()>;
 
 /* Calls VipConnectWait. */
-VIP_RETURN await_request(const Nic &nic, Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
+VIP_RETURN await_request(const Nic &nic, const Address &local, VIP_ULONG limit_ms, VIP_CONN_HANDLE &request);
 
 class Vi : Single
 {
@@ -127,14 +133,14 @@ public:
 		return handle_;
 	}
 	/* Each calls VIPL once: VipConnectRequest; VipConnectWait and what answers the request. */
-	VIP_RETURN request_once(Address &local, Address &remote, VIP_ULONG limit_ms);
-	VIP_RETURN accept_once(const Nic &nic, Address &local, VIP_ULONG limit_ms);
+	VIP_RETURN request_once(const Address &local, const Address &remote, VIP_ULONG limit_ms);
+	VIP_RETURN accept_once(const Nic &nic, const Address &local, VIP_ULONG limit_ms);
 	/*
 	 * Both give up after ten seconds, or when the peer is gone. request() tries again until
 	 * then if no server waits.
 	 */
-	void request(const Nic &nic, Address &remote, const Gone &is_gone);
-	void accept(const Nic &nic, Address &local, const Gone &is_gone);
+	void request(const Nic &nic, const Address &remote, const Gone &is_gone);
+	void accept(const Nic &nic, const Address &local, const Gone &is_gone);
 
 private:
 	VIP_VI_HANDLE handle_ = nullptr;
@@ -142,17 +148,16 @@ private:
 
 /* One side of a run. */
 struct Side {
+	/* Meets the other side. The server chooses the address for all VIs of the run. */
+	Side(Control &control, const Nic &nic, bool is_server);
+
 	Control &control;
 	const Nic &nic;
-	bool is_server;
+	const bool is_server;
+	const Address server;
 };
 
-/*
- * The server makes a new discriminator and sends the client its address. Returns it on both sides.
- * Both sides call it at the same point of their work.
- */
-Address share_server_address(const Side &side);
 /* The server accepts, and the client requests. Each gives up when the other has given up. */
-void connect_vi(const Side &side, Vi &vi, Address &server);
+void connect_vi(const Side &side, Vi &vi);
 
 #endif

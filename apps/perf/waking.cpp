@@ -77,7 +77,7 @@ class FutexPair : Single
 public:
 	FutexPair()
 	{
-		child_ = std::make_unique<Child>([bells = bells_] {
+		child_ = std::make_unique<Child>([bells = bells_](Control &) {
 			for (uint32_t known = 0; known = await_ring(bells->childs, known, nullptr), !bells->is_over;)
 				ring(bells->own);
 		});
@@ -126,7 +126,7 @@ void look_and_ring(Bell &own, Bell &other, uint32_t rings, bool begins)
 double looked_for_us(unsigned round_trips)
 {
 	const std::shared_ptr<Bells> bells = shared_bells();
-	const Child child([&] { look_and_ring(bells->childs, bells->own, round_trips, false); });
+	const Child child([&](Control &) { look_and_ring(bells->childs, bells->own, round_trips, false); });
 	const double start = now_us();
 
 	look_and_ring(bells->own, bells->childs, round_trips, true);
@@ -176,23 +176,22 @@ Json point(const char *what, const Samples &us, double ratio)
 		{"ratio", ratio}};
 }
 
-Report measure(const Side &side, const Wanted &wanted)
+void measure(const Side &side, const Wanted &wanted, Reports &reports)
 {
-	Report report("waking", {{"what", "what", ""},
-				 {"us", "one way", "us"},
-				 {"us_min", "least", "us"},
-				 {"us_stderr", "std. error", "us"},
-				 {"ratio", "to the futex", ""}});
+	Report &report = reports.add("waking", {{"what", "what", ""},
+						{"us", "one way", "us"},
+						{"us_min", "least", "us"},
+						{"us_stderr", "std. error", "us"},
+						{"ratio", "to the futex", ""}});
 	FutexPair futex;
 	const auto woken = [&] { return futex.one_way_us(wanted.round_trips); };
 	const Pairs threads =
 		measure_pairs(wanted.pairs, woken, [&] { return looked_for_us(wanted.round_trips); });
 
 	side.control.write({{"do", "waking"}});
-	Address server = share_server_address(side);
 	End end(side.nic, numbers_shape(depth));
 	const Pairs messages = side.control.together([&] {
-		connect_vi(side, end.vi(), server);
+		connect_vi(side, end.vi());
 		return measure_pairs(wanted.pairs, woken, [&] { return message_us(side, end, wanted.round_trips); });
 	});
 
@@ -201,16 +200,14 @@ Report measure(const Side &side, const Wanted &wanted)
 	report.add("waking", point("futex", messages.first, 1));
 	report.add("waking", point("futex, watched in memory", threads.second, median(ratios(threads))));
 	report.add("waking", point("message, watched in memory", messages.second, median(ratios(messages))));
-	return report;
 }
 } // namespace
 
 void serve_waking(const Side &side, const Json &)
 {
-	Address server = share_server_address(side);
 	End end(side.nic, numbers_shape(depth));
 
-	connect_vi(side, end.vi(), server);
+	connect_vi(side, end.vi());
 	while (uint64_t messages = side.control.read().at("messages").get<uint64_t>()) {
 		side.control.meet();
 		for (; messages; --messages) {
@@ -228,7 +225,7 @@ void add_waking(CLI::App &app)
 		app, "waking",
 		"What a message costs a program that watches memory, with\n"
 		"VIPL_PROGRESS=on, beside waking by a futex",
-		[=](const Side &side) { return measure(side, *wanted); }, Placing::anywhere);
+		[=](const Side &side, Reports &reports) { measure(side, *wanted, reports); }, Placing::anywhere);
 
 	add_number(command, "--pairs", wanted->pairs, 2, 1000, "pairs of blocks, one of each");
 	add_number(command, "--iterations", wanted->round_trips, 1, 1000000, "round trips in a block");
