@@ -328,7 +328,7 @@ INSTANTIATE_TEST_SUITE_P(
 			MeetingFault{{"recvmsg", 1, ECONNRESET, VIP_SUCCESS}, VIP_SUCCESS},
 			MeetingFault{{"recvmsg", 2, ECONNRESET, VIP_SUCCESS}, VIP_SUCCESS},
 			MeetingFault{{"ibv_modify_qp", 2, ETIMEDOUT, VIP_SUCCESS}, VIP_SUCCESS}),
-	[](const auto &info) { return testing::PrintToString<Fault>(info.param); });
+	[](const testing::TestParamInfo<MeetingFault> &of) { return testing::PrintToString<Fault>(of.param); });
 
 TEST_F(PeerRequests, WhoCannotGoOnIsErrorResource)
 {
