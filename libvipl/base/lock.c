@@ -24,23 +24,25 @@
 #define REST_MOST_NSEC	500000L
 
 /*
- * A thread that comes so many times in a row is the tenant. Others look for so many turns. If the tenant comes meanwhile, or
- * is inside, they rest, each a few times, which takes about two milliseconds in all. Each new tenant fetches into its cache
- * what the former one has worked with, which takes tens of microseconds.
+ * A thread that takes so many turns in a row is the tenant. Others look for so long, and rest if the tenant takes a turn
+ * meanwhile, or is inside. A new tenant fetches into its cache what the former one has worked with, which takes tens of
+ * microseconds. So the tenant stays, and the others come in between, rarely.
  */
 #define TENANT_IN_A_ROW	 3u
 #define TENANT_LOOK	 64u
-#define TENANT_RESTS	 16u
-#define TENANT_MOST_NSEC 100000L
+#define TENANT_REST_NSEC 100000L
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
 
 static uint32_t this_thread(void)
 {
-	static _Atomic uint32_t threads;
+	static _Atomic uint64_t threads;
+	uint64_t number;
 
-	if (lock_thread == LOCK_UNNUMBERED)
-		lock_thread = atomic_fetch_add(&threads, 1) + 1;
+	if (lock_thread == LOCK_UNNUMBERED) {
+		number = atomic_fetch_add(&threads, 1) + 1;
+		lock_thread = number < LOCK_NEVER_BIASED ? (uint32_t)number : LOCK_NEVER_BIASED;
+	}
 	return lock_thread;
 }
 
@@ -105,55 +107,45 @@ static __attribute__((noinline)) void wait_for_latch(struct lock *lock, uint32_t
 /* The caller has the latch. */
 static void come_in(struct lock *lock, uint32_t self)
 {
-	uint32_t in_a_row = atomic_load_explicit(&lock->in_a_row, memory_order_relaxed) + 1;
-
-	if (lock->last != self || self == LOCK_NEVER_BIASED)
-		in_a_row = 0;
-	atomic_store_explicit(&lock->in_a_row, in_a_row, memory_order_relaxed);
+	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
 	lock->last = self;
-	if (in_a_row >= TENANT_IN_A_ROW && !atomic_load_explicit(&lock->tenant, memory_order_relaxed))
-		atomic_store_explicit(&lock->tenant, self, memory_order_relaxed);
+}
+
+static uint32_t tenant_of(struct lock *lock)
+{
+	return atomic_load_explicit(&lock->tenant, memory_order_relaxed);
 }
 
 bool lock_has_tenant(struct lock *lock)
 {
-	uint32_t tenant = atomic_load_explicit(&lock->tenant, memory_order_relaxed);
+	uint32_t tenant = tenant_of(lock);
 
 	return tenant && tenant != this_thread();
 }
 
 static bool tenant_is_inside(struct lock *lock)
 {
-	uint32_t tenant = atomic_load_explicit(&lock->tenant, memory_order_relaxed);
+	uint32_t tenant = tenant_of(lock);
 
 	return tenant && atomic_load_explicit(&lock->latch, memory_order_relaxed) == tenant;
 }
 
 bool lock_is_busy(struct lock *lock)
 {
-	uint32_t in_a_row = atomic_load_explicit(&lock->in_a_row, memory_order_relaxed);
+	uint32_t turns = atomic_load_explicit(&lock->turns, memory_order_relaxed);
 
 	/* It may be inside for long, where it finds much. */
 	if (tenant_is_inside(lock))
 		return true;
 	for (unsigned i = 0; i < TENANT_LOOK; i++)
 		cpu_relax();
-	return atomic_load_explicit(&lock->in_a_row, memory_order_relaxed) != in_a_row || tenant_is_inside(lock);
+	return atomic_load_explicit(&lock->turns, memory_order_relaxed) != turns || tenant_is_inside(lock);
 }
 
-void lock_rest(struct lock *lock, struct lock_rests *rests)
+void lock_rest(struct lock *lock)
 {
-	uint32_t tenant = atomic_load_explicit(&lock->tenant, memory_order_relaxed);
-	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC};
+	const struct timespec rest = {.tv_nsec = TENANT_REST_NSEC};
 
-	if (rests->tenant != tenant)
-		*rests = (struct lock_rests){.tenant = tenant};
-	if (rests->count == TENANT_RESTS) {
-		atomic_store_explicit(&lock->tenant, this_thread(), memory_order_relaxed);
-		return;
-	}
-	if (rests->count++)
-		rest.tv_nsec = TENANT_MOST_NSEC;
 	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed); /* nobody becomes the bias owner meanwhile */
 	nanosleep(&rest, NULL);
 	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
@@ -162,6 +154,15 @@ void lock_rest(struct lock *lock, struct lock_rests *rests)
 void lock_vacate(struct lock *lock)
 {
 	atomic_store_explicit(&lock->tenant, 0, memory_order_relaxed);
+}
+
+void lock_take_turn(struct lock *lock)
+{
+	if (tenant_of(lock) == lock_thread)
+		atomic_store_explicit(&lock->turns, atomic_load_explicit(&lock->turns, memory_order_relaxed) + 1,
+				      memory_order_relaxed);
+	else if (lock->in_a_row >= TENANT_IN_A_ROW && !tenant_of(lock))
+		atomic_store_explicit(&lock->tenant, lock_thread, memory_order_relaxed);
 }
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way)
@@ -202,7 +203,7 @@ static bool has_ended(pid_t thread)
 /* The caller has come many times in a row, and has the latch. */
 static void bias_if_usual(struct lock *lock)
 {
-	atomic_store_explicit(&lock->in_a_row, 0, memory_order_relaxed);
+	lock->in_a_row = 0;
 	if (atomic_load_explicit(&lock->waiting, memory_order_relaxed))
 		return; /* it was only the quickest of many */
 	if (!lock->bias_owner ||
@@ -221,7 +222,7 @@ int lock_release_slowly(struct lock *lock, int result)
 		wake(lock);
 		return result;
 	}
-	if (atomic_load_explicit(&lock->in_a_row, memory_order_relaxed) >= MANY &&
+	if (lock->in_a_row >= MANY &&
 	    atomic_load_explicit(&hot_flags.has_membarrier, memory_order_relaxed))
 		bias_if_usual(lock);
 	let_go_of_latch(lock);

@@ -12,9 +12,9 @@
  * thread that comes again at once finds the lock, and what it guards, still in its cache.
  *
  * Where many threads do little else than to come, each takes the cache lines from the others, and all together are slower than
- * one alone. So a thread that comes again and again is the tenant, and others may rest while it is inside, or goes on quickly.
- * One that has rested for some two milliseconds of a tenancy is the next tenant. If the tenant takes its time elsewhere, nobody
- * rests.
+ * one alone. So of those that would rest the one that comes again and again is the tenant, and the others rest while it is
+ * inside, or goes on quickly: each for a few milliseconds, then it comes in between. If the tenant takes its time elsewhere,
+ * nobody rests.
  *
  * The bias owner stays the bias owner for as long as it lives, also when the lock's memory is given to another object:
  * it may be delayed on its way in for any time, and its store to `inside` must not be taken for another thread's.
@@ -35,8 +35,8 @@ struct lock {
 	_Atomic uint32_t latch;	 /* the thread that has come in by it, or is about to; or 0 */
 	_Atomic uint32_t waiting; /* threads that wait for it */
 	_Atomic uint32_t tenant; /* a thread's number, or 0 */
-	_Atomic uint32_t in_a_row; /* how often the last thread has come again */
-	uint32_t bias_owner, last; /* the latch guards these, and the next */
+	_Atomic uint32_t turns;	 /* counts how often the tenant has come */
+	uint32_t bias_owner, last, in_a_row; /* the latch guards these, and the next */
 	pid_t bias_owner_id;		    /* the kernel's number of it */
 };
 
@@ -61,17 +61,15 @@ bool lock_try(struct lock *lock);
 /*
  * These are for a thread that lock_enter() has told LOCK_CONTENDED, before lock_acquire_slowly(). lock_has_tenant() tells
  * whether another thread is the tenant, and lock_is_busy(), which looks for some microseconds, whether it is inside, or goes on
- * quickly. Then lock_rest() sleeps for a moment; after some times of the same tenant the caller is the tenant. `rests` begins
- * with zeros. lock_vacate() ends the tenancy of a thread that does not go on.
+ * quickly. Then lock_rest() sleeps for a moment: LOCK_RESTS times are enough. lock_vacate() ends the tenancy of a thread that
+ * does not go on. Once inside, who would have rested calls lock_take_turn(): so it becomes the tenant, and stays it.
  */
-struct lock_rests {
-	uint32_t tenant;
-	unsigned count;
-};
+#define LOCK_RESTS 20u
 bool lock_has_tenant(struct lock *lock);
 bool lock_is_busy(struct lock *lock);
-void lock_rest(struct lock *lock, struct lock_rests *rests);
+void lock_rest(struct lock *lock);
 void lock_vacate(struct lock *lock);
+void lock_take_turn(struct lock *lock);
 /* For a thread that has come in by the latch, or whose ownership was revoked inside. Returns `result`. */
 int lock_release_slowly(struct lock *lock, int result);
 

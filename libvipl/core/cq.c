@@ -127,12 +127,12 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 	struct cq_look *look = way == LOCK_CONTENDED
 				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
 				       : NULL;
-	struct lock_rests rests = {0};
+	unsigned rests = 0;
 
 	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
 		       lock_try(&cq->lock);
-	while (gives_way && look && lock_has_tenant(&cq->lock)) {
+	while (gives_way && look && rests++ < LOCK_RESTS && lock_has_tenant(&cq->lock)) {
 		bool is_busy = lock_is_busy(&cq->lock);
 
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
@@ -141,9 +141,11 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 			lock_vacate(&cq->lock);
 			break;
 		}
-		lock_rest(&cq->lock, &rests);
+		lock_rest(&cq->lock);
 	}
 	lock_acquire_slowly(&cq->lock, way);
+	if (gives_way)
+		lock_take_turn(&cq->lock);
 	return true;
 }
 

@@ -39,6 +39,11 @@ class Locks : public testing::Test
 	{
 		elsewhere([=] { take(times); });
 	}
+	void take_turns(int times)
+	{
+		for (int i = 0; i < times; i++)
+			shim_lock_take_turn(shared);
+	}
 	struct lock *shared = shim_lock_create();
 	long inside = 0; // not atomic: the lock guards it
 };
@@ -153,49 +158,57 @@ TEST_F(Locks, CanBeTriedWhereNobodyIsInsideOrOwnsThem)
 	take(1);
 }
 
-TEST_F(Locks, HaveTheThreadAsTheirTenantThatTakesThemSeveralTimesInARow)
+TEST_F(Locks, HaveTheThreadAsTheirTenantThatTakesSeveralTurnsInARow)
 {
 	const auto others_have_one = [this] { return elsewhere([this] { return shim_lock_has_tenant(shared) != 0; }); };
 
-	take(1);
-	EXPECT_FALSE(others_have_one()) << "once is not often";
 	take(10);
+	EXPECT_FALSE(others_have_one()) << "who would not rest is no tenant";
+	take_elsewhere(1);
+	take_turns(1);
+	EXPECT_FALSE(others_have_one()) << "once is not often";
+	take_turns(10);
 	EXPECT_TRUE(others_have_one());
 	EXPECT_FALSE(shim_lock_has_tenant(shared)) << "it is the caller";
-	take_elsewhere(10);
+	elsewhere([this] { take_turns(10); });
 	EXPECT_FALSE(shim_lock_has_tenant(shared)) << "nobody has vacated it";
 	shim_lock_vacate(shared);
-	take_elsewhere(10);
+	elsewhere([this] { take_turns(10); });
 	EXPECT_TRUE(shim_lock_has_tenant(shared));
 }
 
-TEST_F(Locks, AreBusyWhileTheTenantGoesOn)
+TEST_F(Locks, AreBusyWhileTheTenantGoesOnAlsoWhenOthersComeInBetween)
 {
 	std::atomic<bool> stop{false};
 
-	take(MANY); // so the other thread will not be the bias owner, whose takings are not counted
-	shim_lock_vacate(shared);
-	take_elsewhere(10);
+	take(MANY); // so the other thread will not be the bias owner, whose turns are not counted
+	elsewhere([this] { take_turns(10); });
 	EXPECT_TRUE(shim_lock_has_tenant(shared));
 	EXPECT_FALSE(shim_lock_is_busy(shared)) << "it has ended";
-	shim_lock_vacate(shared);
-	std::thread other([&] {
-		while (!stop)
+	std::thread visitor([&] {
+		for (int i = 0; i < 100; i++) {
 			take(1);
+			EXPECT_FALSE(shim_lock_is_busy(shared)) << "not the tenant, which has ended";
+		}
+	});
+	visitor.join();
+	shim_lock_vacate(shared);
+	std::thread tenant([&] {
+		while (!stop)
+			take_turns(1);
 	});
 	while (!shim_lock_is_busy(shared))
-		std::this_thread::yield();
+		take(1);
 	stop = true;
-	other.join();
+	tenant.join();
 }
 
 TEST_F(Locks, AreBusyWhileTheTenantIsInside)
 {
 	take(MANY); // as above
-	shim_lock_vacate(shared);
 	std::promise<void> is_inside, may_leave;
-	std::thread other([&] {
-		take(10);
+	std::thread tenant([&] {
+		take_turns(10);
 		shim_lock_acquire(shared);
 		is_inside.set_value();
 		may_leave.get_future().wait();
@@ -204,20 +217,8 @@ TEST_F(Locks, AreBusyWhileTheTenantIsInside)
 	is_inside.get_future().wait();
 	EXPECT_TRUE(shim_lock_is_busy(shared));
 	may_leave.set_value();
-	other.join();
+	tenant.join();
 	EXPECT_FALSE(shim_lock_is_busy(shared));
-}
-
-TEST_F(Locks, HaveANewTenantWhenItHasRestedForTheFormerOne)
-{
-	take(10);
-	elsewhere([this] {
-		const unsigned rests = shim_lock_rest_for_tenant(shared);
-
-		EXPECT_GT(rests, 1U);
-		EXPECT_LT(rests, 100U) << "nobody rests for ever";
-	});
-	EXPECT_TRUE(shim_lock_has_tenant(shared));
 }
 
 // The owner takes the lock at full speed. The other threads take it now and then, so the owner changes.

@@ -55,7 +55,7 @@ unsigned shim_cq_tenant(void *cq)
 
 void shim_cq_turn(void *cq)
 {
-	atomic_fetch_add(&cq_at(cq)->lock.in_a_row, 1);
+	atomic_fetch_add(&cq_at(cq)->lock.turns, 1);
 }
 
 unsigned shim_cq_waiters(void *cq)
@@ -112,14 +112,11 @@ int shim_lock_is_busy(struct lock *lock)
 	return lock_is_busy(lock);
 }
 
-unsigned shim_lock_rest_for_tenant(struct lock *lock)
+void shim_lock_take_turn(struct lock *lock)
 {
-	struct lock_rests rests = {0};
-	unsigned count;
-
-	for (count = 0; count < 100 && lock_has_tenant(lock); count++)
-		lock_rest(lock, &rests);
-	return count;
+	lock_acquire(lock);
+	lock_take_turn(lock);
+	lock_release(lock);
 }
 
 void shim_lock_vacate(struct lock *lock)

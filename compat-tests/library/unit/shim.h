@@ -47,8 +47,8 @@ int shim_lock_is_waited_for(const struct lock *lock);
 // Of the tenant: see lock.h.
 int shim_lock_has_tenant(struct lock *lock);
 int shim_lock_is_busy(struct lock *lock);
-// Rests until the caller is the tenant, and returns how often; at most 100 times.
-unsigned shim_lock_rest_for_tenant(struct lock *lock);
+// Takes it, as one does who would rest, and lets go.
+void shim_lock_take_turn(struct lock *lock);
 void shim_lock_vacate(struct lock *lock);
 // From now on the calling thread is one of the library's.
 void shim_lock_be_guest(void);
