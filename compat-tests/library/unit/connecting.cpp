@@ -22,7 +22,7 @@ class Accepting : public TwoVis
 		auto waited = std::async(std::launch::async, [=] { return wait(door, PATIENCE, &conn); });
 		Line talker(door);
 
-		EXPECT_TRUE(talker.say(good_message(MESSAGE_REQUEST, door, "", VIP_SERVICE_RELIABLE_DELIVERY, 65536, described)));
+		EXPECT_TRUE(talker.say(good_message(MESSAGE_REQUEST, door, "", VIP_SERVICE_RELIABLE_DELIVERY, described)));
 		EXPECT_EQ(waited.get(), VIP_SUCCESS);
 		return talker;
 	}
@@ -276,7 +276,7 @@ void accept_with_mtu(Line &other, uint8_t mtu)
 	Described described;
 
 	described.mtu = mtu;
-	other.say(good_message(MESSAGE_ACCEPT, "", "", VIP_SERVICE_RELIABLE_DELIVERY, 65536, described));
+	other.say(good_message(MESSAGE_ACCEPT, "", "", VIP_SERVICE_RELIABLE_DELIVERY, described));
 }
 
 // The other answers are in conversation_requester.cpp.

@@ -118,7 +118,7 @@ TEST_P(Asking, TakesNoAnswerOfAnotherLevel)
 // As long as a server is busy the grace time begins anew.
 TEST_P(Asking, GoesOnWhileTheServerIsBusy)
 {
-	const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3 * grace_msec);
+	const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(3 * GRACE_MSEC);
 	int asked = 0;
 
 	EXPECT_EQ(result(answers([&](Line &line) {
@@ -132,7 +132,7 @@ TEST_P(Asking, GoesOnWhileTheServerIsBusy)
 // VIP_NO_MATCH would say that no server is there.
 TEST_P(Asking, OfAServerThatStaysBusyTakesTooLong)
 {
-	EXPECT_EQ(result(answers([&](Line &line) { line.say(MESSAGE_BUSY); }), grace_msec / 2), VIP_TIMEOUT);
+	EXPECT_EQ(result(answers([&](Line &line) { line.say(MESSAGE_BUSY); }), GRACE_MSEC / 2), VIP_TIMEOUT);
 	EXPECT_EQ(answer(MESSAGE_NO_MATCH), VIP_NO_MATCH);
 	expect_connects();
 }
@@ -269,7 +269,7 @@ TEST_P(Asking, GoesOnWhenAServerGoesThatHadTheRequestForLong)
 				  line.say(MESSAGE_REJECT);
 				  return;
 			  }
-			  std::this_thread::sleep_for(std::chrono::milliseconds(2 * grace_msec));
+			  std::this_thread::sleep_for(std::chrono::milliseconds(2 * GRACE_MSEC));
 			  line.hang_up();
 		  })),
 		  VIP_REJECT);

@@ -283,6 +283,27 @@ TEST_F(CqThreads, AMessageWakesOneSleeper)
 	EXPECT_LT(switches, 4 * messages);
 }
 
+// Messages that come while all sleep, but with one announcement for all: each thread that wakes calls the next.
+TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
+{
+	const size_t sleepers = 8;
+	Pair pair = add_pair();
+
+	for (int round = 0; round < 50; round++) {
+		std::vector<std::future<VIP_RETURN>> waits;
+
+		for (size_t i = 0; i < sleepers; i++) {
+			expect_receive(pair, i);
+			waits.push_back(std::async(std::launch::async, [&] { return take(); }));
+		}
+		ASSERT_TRUE(eventually([&] { return shim_cq_waiters(cq) == sleepers; }));
+		for (size_t i = 0; i < sleepers; i++)
+			send(pair, i);
+		for (auto &waited : waits)
+			ASSERT_EQ(waited.get(), VIP_SUCCESS) << round;
+	}
+}
+
 // No more message comes that would wake it, and the first one does not return before the second one has.
 TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
 {

@@ -144,8 +144,7 @@ inline bool has_all_fields(message_code code)
 
 // The message that this library would send.
 inline message words(uint8_t version, message_code code, const std::string &wanted, const std::string &own,
-		     const description &described, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY,
-		     uint32_t max_transfer = 65536)
+		     const description &described, VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY)
 {
 	const bool has_all = has_all_fields(code);
 	discriminator want;
@@ -155,16 +154,16 @@ inline message words(uint8_t version, message_code code, const std::string &want
 	EXPECT_TRUE(address_discriminator(Address("0.0.0.0", wanted).get(), &want));
 	EXPECT_TRUE(address_discriminator(Address("0.0.0.0", own).get(), &info.discriminator));
 	info.reliability = static_cast<uint8_t>(level);
-	info.max_transfer = max_transfer;
+	info.max_transfer = 65536;
 	message_write(&m, version, code, has_all ? &info : nullptr, has_all ? &want : nullptr, has_all ? &described : nullptr);
 	return m;
 }
 
 inline message good_message(message_code code, const std::string &wanted = "", const std::string &own = "",
-			    VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY, uint32_t max_transfer = 65536,
+			    VIP_RELIABILITY_LEVEL level = VIP_SERVICE_RELIABLE_DELIVERY,
 			    const Described &described = {})
 {
-	return words(RDMA.version, code, wanted, own, described.bytes(), level, max_transfer);
+	return words(RDMA.version, code, wanted, own, described.bytes(), level);
 }
 
 // A good message on either device, and what comes with it. The descriptors live as long as this.

@@ -486,11 +486,9 @@ double seconds(clockid_t clock)
 	return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
 }
 
-int grace_msec = GRACE_MSEC;
-
 int main(int argc, char **argv)
 {
-	setenv("VIPL_GRACE_MSEC", std::to_string(grace_msec).c_str(), 1);
+	setenv("VIPL_GRACE_MSEC", std::to_string(GRACE_MSEC).c_str(), 1);
 	testing::InitGoogleTest(&argc, argv);
 	return RUN_ALL_TESTS();
 }

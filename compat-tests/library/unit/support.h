@@ -20,9 +20,6 @@
 constexpr VIP_ULONG PATIENCE = 8000;
 // The grace time of these tests: how long a request looks for a server.
 constexpr int GRACE_MSEC = 100;
-// A longer grace time, for tests that a busy machine would fail. Such a test program sets it before main().
-constexpr int LONG_GRACE_MSEC = 3000;
-extern int grace_msec;
 
 void PrintTo(VIP_RETURN code, std::ostream *out);
 void PrintTo(VIP_VI_STATE state, std::ostream *out);

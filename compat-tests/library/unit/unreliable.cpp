@@ -69,7 +69,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongBeforeTheConnectionIsKnownHarmsNoLaterOn
 	Described described;
 	described.qp = hasty.qp->qp_num;
 	Line talker("door");
-	ASSERT_TRUE(talker.say(good_message(MESSAGE_REQUEST, "door", "", VIP_SERVICE_UNRELIABLE, 65536, described)));
+	ASSERT_TRUE(talker.say(good_message(MESSAGE_REQUEST, "door", "", VIP_SERVICE_UNRELIABLE, described)));
 	ASSERT_EQ(talker.next(), MESSAGE_ACCEPT);
 	hasty.to_rts(b.qp);
 	hasty.send(1, 9);

@@ -75,6 +75,33 @@ TEST_F(UnreliableWrite, QueuePairsAreDrainedOfReceivesOnSoftRoceAlone)
 	}
 }
 
+// The device has room for 128 of the 392 pieces, and then for ten.
+TEST_F(UnreliableWrite, OfMorePiecesThanTheDeviceHoldsGoesOnByItself)
+{
+	vi_kind.MaxTransferSize = MOST;
+	for (int depth : {1048576, 10}) {
+		SCOPED_TRACE(depth);
+		open_with([=](fake_device &d) {
+			d.mtu = 256;
+			d.max_qp_wr = depth;
+		});
+		make_pair();
+		receives.clear();
+		post_receives(2);
+		VIP_DESCRIPTOR *w = long_write(MOST, VIP_CONTROL_IMMEDIATE), *s = message(0);
+		post_sends(a, {w, s});
+		// The program does not ask for a's completions.
+		expect_received(b, receives[0], WRITTEN);
+		EXPECT_TRUE(is_written(MOST));
+		EXPECT_EQ(receives[0]->CS.ImmediateData, 77u);
+		expect_received(b, receives[1]);
+		expect_sent(a, w, WRITE);
+		expect_sent(a, s);
+		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 0);
+		start_over();
+	}
+}
+
 // The device has all pieces of the shorter writes, and does not have all of the longest when an early one fails.
 TEST_F(UnreliableWrite, APieceThatFailsHereIsTheDescriptorsErrorOnceAndTheEndOfTheWrite)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tests of the fake itself: of what it refuses. If it let that go, no test of the library would notice. Its rights of
-// access are in conformance, by the profiles, and soft-RoCE's ways, which the library copes with, on soft-RoCE.
+// Tests of the fake itself: of what it refuses. If it let that go, no test of the library would notice. The other
+// rights of access are in conformance, by the profiles, and soft-RoCE's ways, which the library copes with, on soft-RoCE.
 #include "node.h"
 
 #include <fcntl.h>
@@ -99,6 +99,37 @@ TEST_F(Fake, DifferentKeysDoNotReplaceEachOther)
 	for (uint32_t key : {b.mr->rkey, b.mr->lkey}) {
 		a.send(1, 5, IBV_WR_RDMA_WRITE, b.sge(0, 5).addr, key);
 		expect_wc(a.send_cq, 1, key == b.mr->rkey ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+	}
+}
+
+TEST_F(Fake, AtomicsNeedAnAlignedWordAndTheRightsOfBothTheQueuePairAndTheMemory)
+{
+	const unsigned right = IBV_ACCESS_REMOTE_ATOMIC, other = IBV_ACCESS_REMOTE_WRITE;
+
+	for (auto [of_qp, of_memory] : {std::pair(right, right), {right, other}, {other, right}}) {
+		Node a, b(IBV_QPT_RC, 16, of_qp);
+		uint64_t word = 40;
+		ibv_mr *mr = ibv_reg_mr(b.pd, &word, 8, static_cast<int>(IBV_ACCESS_LOCAL_WRITE | of_memory));
+		const auto add_two = [&](uint64_t offset) {
+			ibv_sge result = a.sge(0, 8);
+			ibv_send_wr wr{}, *bad;
+			wr.wr_id = 1;
+			wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+			wr.send_flags = IBV_SEND_SIGNALED;
+			wr.sg_list = &result;
+			wr.num_sge = 1;
+			wr.wr.atomic = {reinterpret_cast<uintptr_t>(&word) + offset, 2, 0, mr->rkey};
+			return ibv_post_send(a.qp, &wr, &bad);
+		};
+		const bool allowed = of_qp == right && of_memory == right;
+
+		join(a, b);
+		EXPECT_EQ(add_two(4), EINVAL) << "not aligned";
+		expect_misuse(1);
+		EXPECT_EQ(add_two(0), 0);
+		expect_wc(a.send_cq, 1, allowed ? IBV_WC_SUCCESS : IBV_WC_REM_ACCESS_ERR);
+		EXPECT_EQ(word, allowed ? 42u : 40u);
+		EXPECT_EQ(ibv_dereg_mr(mr), 0);
 	}
 }
 

@@ -15,10 +15,11 @@ struct Node {
 	ibv_qp *qp = nullptr;
 	ibv_mr *mr = nullptr;
 	std::vector<char> memory = std::vector<char>(16384);
+	const unsigned rights; // of peers, and of the device
 
-	explicit Node(ibv_qp_type type = IBV_QPT_RC, uint32_t depth = 16)
+	explicit Node(ibv_qp_type type = IBV_QPT_RC, uint32_t depth = 16, unsigned more_rights = 0)
+	    : rights(more_rights | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 	{
-		const int rights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 		int n = 0;
 		ibv_device **list = ibv_get_device_list(&n);
 		ctx = ibv_open_device(list[0]);
@@ -34,7 +35,7 @@ struct Node {
 		init.cap.max_send_wr = init.cap.max_recv_wr = depth;
 		init.cap.max_send_sge = init.cap.max_recv_sge = 1;
 		qp = ibv_create_qp(pd, &init);
-		mr = ibv_reg_mr(pd, memory.data(), memory.size(), rights);
+		mr = ibv_reg_mr(pd, memory.data(), memory.size(), static_cast<int>(rights));
 		EXPECT_EQ(modify(IBV_QPS_INIT, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 			  0);
 	}
@@ -63,7 +64,7 @@ struct Node {
 		ibv_qp_attr attr{};
 		attr.qp_state = state;
 		attr.port_num = 1;
-		attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+		attr.qp_access_flags = rights;
 		return ibv_modify_qp(qp, &attr, mask);
 	}
 
