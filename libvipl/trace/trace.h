@@ -66,7 +66,7 @@ void trace_handler_returned(const char *function, int64_t begun);
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * trace_file.c, for trace.c. Opens the file, once in a process; if another process writes it, one with another name. Each
+ * trace_file.c, for trace.c. Opens the file, once in a process, or one with another name if another process writes it. Each
  * file begins with the header and its number. False, and a warning: it cannot be opened.
  */
 bool trace_file_open(const char *header);
