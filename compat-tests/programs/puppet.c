@@ -43,7 +43,8 @@ static struct value {
 } values[64];
 static size_t value_count;
 static VIP_NIC_HANDLE nic;
-static VIP_VI_HANDLE vi;
+static VIP_VI_HANDLE vi, accepted[1024];
+static size_t accepted_count;
 static VIP_VI_ATTRIBUTES attributes = {.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY, .MaxTransferSize = 4096};
 static VIP_MEM_ATTRIBUTES rights = {NULL, VIP_TRUE, VIP_FALSE};
 
@@ -53,6 +54,13 @@ static void must(int condition, const char *what)
 		return;
 	fprintf(stderr, "puppet: %s\n", what);
 	_exit(9);
+}
+
+static void succeeded(VIP_RETURN rc, const char *call)
+{
+	if (rc != VIP_SUCCESS)
+		fprintf(stderr, "puppet: VIP_RETURN %d\n", (int)rc);
+	must(rc == VIP_SUCCESS, call);
 }
 
 /* Zeroed, for a structure. */
@@ -233,8 +241,10 @@ int accept_one(VIP_NET_ADDRESS *at, VIP_NET_ADDRESS *from)
 	VIP_VI_ATTRIBUTES told;
 	VIP_CONN_HANDLE connection;
 
-	must(VipConnectWait(nic, at, CONNECTS, from, &told, &connection) == VIP_SUCCESS, "VipConnectWait");
-	must(VipConnectAccept(connection, make_vi()) == VIP_SUCCESS, "VipConnectAccept");
+	succeeded(VipConnectWait(nic, at, CONNECTS, from, &told, &connection), "VipConnectWait");
+	must(accepted_count < sizeof(accepted) / sizeof(accepted[0]), "room for VIs");
+	accepted[accepted_count++] = make_vi();
+	succeeded(VipConnectAccept(connection, vi), "VipConnectAccept");
 	return 0;
 }
 
@@ -242,8 +252,23 @@ int request_one(VIP_NET_ADDRESS *own, VIP_NET_ADDRESS *other)
 {
 	VIP_VI_ATTRIBUTES told;
 
-	must(VipConnectRequest(make_vi(), own, other, CONNECTS, &told) == VIP_SUCCESS, "VipConnectRequest");
+	succeeded(VipConnectRequest(make_vi(), own, other, CONNECTS, &told), "VipConnectRequest");
 	return 0;
+}
+
+/* Returns how many of those that were accepted are still connected. */
+int still_connected(void)
+{
+	VIP_BOOLEAN sends_empty, receives_empty;
+	VIP_VI_ATTRIBUTES told;
+	VIP_VI_STATE state;
+	int count = 0;
+
+	for (size_t i = 0; i < accepted_count; i++) {
+		succeeded(VipQueryVi(accepted[i], &state, &told, &sends_empty, &receives_empty), "VipQueryVi");
+		count += state == VIP_STATE_CONNECTED;
+	}
+	return count;
 }
 
 int pretend(uid_t user)

@@ -3,6 +3,7 @@
 #include "trace.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 
 #include "base/config.h"
 #include "base/deadline.h"
+#include "base/log.h"
 #include "vipl_names.h"
 
 #define POLLED	   4096u    /* queues whose polls are counted at a time */
@@ -26,6 +28,7 @@ static struct polls {
 	_Atomic uint32_t none, empty;
 } polled[POLLED];
 
+static pthread_once_t opening = PTHREAD_ONCE_INIT; /* of the file, by the first line */
 static _Thread_local uint32_t own_thread __attribute__((tls_model("initial-exec")));
 
 /* ---- words ---- */
@@ -91,22 +94,34 @@ static void begin_child(void)
 {
 	memset(polled, 0, sizeof(polled));
 	own_thread = 0;
+	opening = PTHREAD_ONCE_INIT;
 	trace_file_forget();
 }
 
-/* The first line opens the file. False: there is no trace. */
+/* The handler comes first: from then on a child can be born at any time. */
+static void open_file(void)
+{
+	static bool has_handler; /* and so does a child */
+	struct trace_line header;
+	int error = has_handler || !*config()->trace ? 0 : pthread_atfork(NULL, NULL, begin_child);
+
+	has_handler = true;
+	if (error)
+		log_warning("VIPL_TRACE: no trace is written: %s", strerror(error));
+	make_header(&header);
+	if (error || !*config()->trace || !trace_file_open(header.words))
+		atomic_store(&hot_flags.is_traced, false);
+}
+
+/* False: there is no trace. */
 static bool is_there(void)
 {
-	struct trace_line header;
 	int saved = errno;
 
 	if (trace_file_is_open())
 		return true;
-	if (trace_is_on()) {
-		make_header(&header);
-		if (!*config()->trace || !trace_file_open(header.words, begin_child))
-			atomic_store(&hot_flags.is_traced, false);
-	}
+	if (trace_is_on())
+		pthread_once(&opening, open_file);
 	errno = saved;
 	return trace_is_on();
 }

@@ -66,10 +66,10 @@ void trace_handler_returned(const char *function, int64_t begun);
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /*
- * trace_file.c, for trace.c. Opens the file, unless it is open; if another process writes it, one with another name. Each file
- * begins with the header and its number, and each child of fork() with begin_child(). False: it cannot be opened.
+ * trace_file.c, for trace.c. Opens the file, once in a process, or one with another name if another process writes it. Each
+ * file begins with the header and its number. False, and a warning: it cannot be opened.
  */
-bool trace_file_open(const char *header, void (*begin_child)(void));
+bool trace_file_open(const char *header);
 bool trace_file_is_open(void);
 /* Appends a line. errno stays as it is. */
 void trace_file_write(const char *line, size_t length);

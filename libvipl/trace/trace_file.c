@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -25,7 +24,6 @@
 #define PATH_ROOM (sizeof(config()->trace) + 64)
 
 static struct trace_file {
-	pthread_mutex_t opening;
 	atomic_bool is_open;
 	int fd; /* a new file gets the same number */
 	char header[1200];
@@ -36,7 +34,7 @@ static struct trace_file {
 	atomic_uint lost;   /* lines that no remark counts yet */
 	atomic_bool is_cut; /* the last line of the file is incomplete */
 	bool is_forked;	    /* the name is the parent's, if it has no %p */
-} file = {.opening = PTHREAD_MUTEX_INITIALIZER};
+} file;
 
 /* ---- writing ---- */
 
@@ -113,7 +111,7 @@ static int open_path(const char *path)
 	return -1;
 }
 
-static bool open_first(const char *header)
+bool trace_file_open(const char *header)
 {
 	char path[PATH_ROOM];
 
@@ -127,26 +125,15 @@ static bool open_first(const char *header)
 	snprintf(file.header, sizeof(file.header), "%s", header);
 	file.most = (uint64_t)config()->trace_mib * 1048576 / 2;
 	file.part = 0;
-	if (file.fd >= 0 && begin_file(file.fd))
+	if (file.fd >= 0 && begin_file(file.fd)) {
+		atomic_store(&file.is_open, true);
 		return true;
+	}
 	log_warning("VIPL_TRACE: no trace is written: %s: %s", path,
 		    errno == EPERM || errno == ELOOP ? "not a regular file of this user's" : strerror(errno));
 	if (file.fd >= 0)
 		close(file.fd);
 	return false;
-}
-
-bool trace_file_open(const char *header, void (*begin_child)(void))
-{
-	static bool has_handler;
-	bool is_open;
-
-	pthread_mutex_lock(&file.opening);
-	has_handler = has_handler || !pthread_atfork(NULL, NULL, begin_child);
-	is_open = has_handler && (atomic_load(&file.is_open) || open_first(header));
-	atomic_store(&file.is_open, is_open);
-	pthread_mutex_unlock(&file.opening);
-	return is_open;
 }
 
 bool trace_file_is_open(void)
@@ -158,8 +145,7 @@ void trace_file_forget(void)
 {
 	if (trace_file_is_open())
 		fd_close(file.fd);
-	/* Another thread may have had the mutex. */
-	file = (struct trace_file){.opening = PTHREAD_MUTEX_INITIALIZER, .is_forked = true};
+	file = (struct trace_file){.is_forked = true};
 }
 
 /* ---- lines ---- */

@@ -26,6 +26,8 @@ class EndsOfProcesses:
             with self.subTest(key=key, level=level):
                 self.told_after(self.key(key, level), survivor, fault[level])
                 self.broke(survivor)
+                if act != "idle":
+                    self.assertTrue(survivor.events("flushed"), survivor.text())
                 if signal == "USR1":
                     self.ended_well(other)
         if drop:

@@ -5,6 +5,7 @@ works, and check the rules of docs/OPERATING.md for a peer on the same machine."
 
 import sys
 import unittest
+from functools import partialmethod
 
 sys.dont_write_bytecode = True
 from ends import EndsOfProcesses  # noqa: E402
@@ -57,7 +58,20 @@ class Ends(Loopback, EndsOfProcesses):
 
     def key(self, key, level):
         return {"kill.sleep": "lo.kill", "kill.traffic": "lo.kill", "disconnect.idle": "lo.disconnect",
-                "kill.request": "lo.kill.request"}[key]
+                "kill.request": "lo.kill.request"}.get(key, key)
+
+    test_kill_of_who_is_idle = partialmethod(EndsOfProcesses.told, "lo.kill", "KILL", act="idle")
+
+    def test_kill_of_who_requests(self):
+        """The host has taken the request, and then nobody is there who would be connected."""
+        for level, (held, caller) in self.hold_requests().items():
+            with self.subTest(level=level):
+                caller.job.signal("KILL")
+                caller.job.wait(self.patience)
+                held.job.signal("USR1")
+                code, _ = self.returned(held, "VipConnectAccept", self.patience)
+                self.assertEqual(code, "VIP_TIMEOUT")
+                self.broke(held)
 
 
 if __name__ == "__main__":

@@ -267,7 +267,7 @@ class FaultsTest(unittest.TestCase):
         return "%s.%s" % (key, short(level))
 
     def took(self, key, seconds, **how):
-        """Records a time, and fails when it is longer than docs/OPERATING.md results."""
+        """Records a time, and fails when it is longer than docs/OPERATING.md promises."""
         record(key, max(seconds, 0))
         self.assertLess(seconds, limit(key, **how), key)
 
