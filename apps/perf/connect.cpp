@@ -171,8 +171,7 @@ public:
 	void request(const std::string &host, uint16_t port)
 	{
 		device_.initialise(qp_.get(), 0);
-		socket_ = dial(host, port, "the server");
-		send_at_once(socket_);
+		meet(dial(host, port, "the server"));
 		tell(Told{qp_->qp_num, device_.gid()});
 		const Told peer = hear<Told>();
 		device_.connect(qp_.get(), peer.qp, peer.gid);
@@ -185,8 +184,7 @@ public:
 	/* from VipConnectWait to VipConnectAccept */
 	void accept(const Socket &listener)
 	{
-		socket_ = accept_from(listener);
-		send_at_once(socket_);
+		meet(accept_from(listener));
 		const Told peer = hear<Told>();
 		device_.initialise(qp_.get(), 0);
 		device_.connect(qp_.get(), peer.qp, peer.gid);
@@ -199,6 +197,12 @@ private:
 		uint32_t qp;
 		ibv_gid gid;
 	};
+	void meet(Socket socket)
+	{
+		socket_ = std::move(socket);
+		send_at_once(socket_);
+		limit_calls(socket_, SO_RCVTIMEO, accept_limit_ms);
+	}
 	template <typename Object> void tell(const Object &object)
 	{
 		if (send(socket_.fd(), &object, sizeof(object), MSG_NOSIGNAL) != ssize_t(sizeof(object)))

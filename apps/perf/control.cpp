@@ -24,11 +24,9 @@ std::string of_peers(const Json &failure)
 
 Control::Control(Socket socket) : socket_(std::move(socket))
 {
-	const timeval limit = {silence_limit_ms / 1000, 0};
-
 	send_at_once(socket_);
 	expect_life(socket_);
-	setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	limit_calls(socket_, SO_SNDTIMEO, silence_limit_ms);
 }
 
 Control Control::connect(const std::string &host, uint16_t port)
@@ -52,11 +50,10 @@ void Control::write(const Json &message)
 /* Looks at what has come before it takes it, so that has_given_up() sees what follows the line. */
 bool Control::read_next(Json &message, int limit_ms)
 {
-	const timeval limit = {limit_ms / 1000, 0}; /* 0: none */
 	char room[4096];
 	std::string line;
 
-	setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	limit_calls(socket_, SO_RCVTIMEO, limit_ms);
 	while (line.empty() || line.back() != '\n') {
 		const ssize_t n = recv(socket_.fd(), room, sizeof(room), MSG_PEEK);
 
@@ -176,6 +173,12 @@ std::string Control::peer_host() const
 bool Control::is_one_host() const
 {
 	return host_of(getpeername, socket_) == host_of(getsockname, socket_);
+}
+
+void expect_number(const char *what, uint64_t number, uint64_t most)
+{
+	if (number < 1 || number > most)
+		throw Failure("the other side asks for " + std::to_string(number) + ' ' + what);
 }
 
 /* Escapes all of it: a text may come from anywhere, such as a line that is not JSON. */

@@ -93,6 +93,8 @@ private:
 	Socket socket_;
 };
 
+/* Throws unless a number that has come from the other side is one of 1 to `most`. */
+void expect_number(const char *what, uint64_t number, uint64_t most);
 /* Returns the JSON as one line of printable characters. */
 std::string text_of(const Json &json);
 /*

@@ -121,13 +121,13 @@ Rush connect(Control &parent, const Nic &nic, const Address &server, std::launch
 	     const std::vector<std::unique_ptr<Vi>> &vis)
 {
 	std::vector<std::future<Rush>> requests;
-	std::promise<void> start; /* destroyed first, so that no thread waits for it forever */
+	std::promise<void> start; /* destroyed first, which ends the threads that wait for it */
 	const std::shared_future<void> started = start.get_future().share();
 	Rush all;
 
 	for (uint32_t number = 0; number < vis.size(); ++number)
 		requests.push_back(std::async(policy, [&nic, &vi = *vis[number], &server, started, number] {
-			started.wait();
+			started.get();
 			return request(nic, vi, server, number);
 		}));
 	parent.write({{"ready", true}});

@@ -23,6 +23,7 @@
 namespace
 {
 constexpr unsigned depth = 16, window = 8; /* receives, and messages without an answer */
+constexpr unsigned most_vis = 4096;
 /* The time grows with the number of threads: they share the CPUs, and each needs some turns. */
 constexpr unsigned duration_ms = 500, duration_each_ms = 25;
 constexpr VIP_ULONG wait_ms = 100; /* after it the thread looks whether the measurement is over */
@@ -70,7 +71,7 @@ Samples rates_of(const Side &side, const Plan &plan)
 	std::deque<End> ends;
 	std::vector<std::future<uint64_t>> threads;
 	std::atomic<bool> is_over = false;
-	std::promise<void> start; /* destroyed first, so that no thread waits for it forever */
+	std::promise<void> start; /* destroyed first, which ends the threads that wait for it */
 	const std::shared_future<void> started = start.get_future().share();
 	Samples rates;
 
@@ -78,7 +79,7 @@ Samples rates_of(const Side &side, const Plan &plan)
 		connect_vi(side, ends.emplace_back(side.nic, shape_of(plan)).vi());
 	for (End &end : ends)
 		threads.push_back(std::async(std::launch::async, [&is_over, &end, started] {
-			started.wait();
+			started.get();
 			return converse(end, is_over);
 		}));
 	side.control.meet();
@@ -100,7 +101,7 @@ class Served : public End
 public:
 	using End::End;
 	/* Answers messages until the VI's last one. */
-	void answer_all()
+	void answer_all(const std::atomic<bool> &is_over)
 	{
 		uint32_t number;
 
@@ -109,7 +110,7 @@ public:
 			post_receive();
 			collect_sends(window - 1);
 			send_number(number);
-		} while (number != last);
+		} while (number != last && !is_over);
 		collect_sends(0);
 	}
 	/*
@@ -157,7 +158,7 @@ private:
 	std::deque<uint32_t> owed_; /* answers that wait for a free send */
 };
 
-/* The ends that the server's threads serve, and how many have answered their last message. */
+/* The ends that the server's threads serve, and how many have answered their last message. Its end ends the threads. */
 struct Hall {
 	Hall(const Side &side, const Plan &plan) : cq(side.nic, size_t{2} * depth * plan.vis)
 	{
@@ -166,11 +167,16 @@ struct Hall {
 		for (unsigned i = 0; i < plan.vis; ++i)
 			connect_vi(side, all.emplace_back(side.nic, shape_of(plan), named).vi());
 	}
+	~Hall()
+	{
+		is_over = true;
+	}
 
 	SharedCq cq;
 	std::deque<Served> all;
 	std::atomic<size_t> ended = 0;
-	std::atomic<bool> has_failed = false;
+	std::atomic<bool> is_over = false; /* also after a failure */
+	std::vector<std::future<void>> threads; /* the last member, because they use the others */
 };
 
 /* The work of a thread that serves the CQ. */
@@ -178,7 +184,7 @@ void collect(Hall &hall, Waiting waiting)
 try {
 	Patience patience;
 
-	while (hall.ended < hall.all.size() && !hall.has_failed) {
+	while (hall.ended < hall.all.size() && !hall.is_over) {
 		End *end;
 		bool is_receive;
 		const VIP_RETURN code = hall.cq.take(waiting == Waiting::block ? wait_ms : 0, end, is_receive);
@@ -194,7 +200,7 @@ try {
 		}
 	}
 } catch (...) {
-	hall.has_failed = true;
+	hall.is_over = true;
 	throw;
 }
 
@@ -215,18 +221,20 @@ Json count_messages(const Side &side, const Plan &plan)
 void serve_threads(const Side &side, const Json &request)
 {
 	const Plan plan = request.at("plan").get<Plan>();
+
+	expect_number("VIs", plan.vis, most_vis);
+	expect_number("threads", plan.collectors ? plan.collectors : plan.vis, plan.vis);
 	Hall hall(side, plan);
-	std::vector<std::future<void>> threads;
 
 	for (unsigned i = 0; i < (plan.collectors ? plan.collectors : plan.vis); ++i)
-		threads.push_back(std::async(std::launch::async, [&, i] {
+		hall.threads.push_back(std::async(std::launch::async, [&, i] {
 			if (plan.collectors)
 				collect(hall, plan.waiting);
 			else
-				hall.all[i].answer_all();
+				hall.all[i].answer_all(hall.is_over);
 		}));
 	side.control.meet();
-	for (auto &thread : threads)
+	for (auto &thread : hall.threads)
 		thread.get();
 	side.control.meet();
 }

@@ -8,7 +8,7 @@ namespace
 {
 /* The first messages come while the server begins, and touch the buffers. */
 constexpr uint64_t uncounted = 4;
-constexpr uint64_t most_memory = uint64_t{1} << 32;
+constexpr uint64_t most_memory = uint64_t{1} << 32, most_vis = 65536, most_each = 4096; /* their product fits */
 
 uint64_t next_number()
 {
@@ -36,6 +36,11 @@ template <typename Work> Took time_of(Work work)
 
 void expect_room(const Shape &shape)
 {
+	expect_number("bytes", shape.room, most_memory / 2);
+	expect_number("messages under way", shape.depth, most_each);
+	expect_number("buffers", shape.buffers, most_each);
+	expect_number("segments", shape.segments, most_each);
+	expect_number("VIs", shape.vis, most_vis);
 	if (memory_of(shape) > most_memory)
 		throw Failure("buffers for messages of " + std::to_string(shape.room) + " bytes, " +
 			      std::to_string(shape.depth) + " under way, would be more than 4 GiB on each side");

@@ -132,7 +132,8 @@ private:
 			path_->ping_pong(iterations_);
 		return now_us() - began;
 	}
-	/* Takes at most ten seconds, and for each round trip ten milliseconds and the duration at 1 MB/s. */
+	/* Takes at most ten seconds, and for each round trip ten milliseconds and the duration at 1 MB/s; so does the
+	 * end of the echo if this fails, because the alarm stays then. */
 	void ping()
 	{
 		alarm(static_cast<unsigned>(10 + iterations_ * (10 + one_.traffic.bytes / 500) / 1000));

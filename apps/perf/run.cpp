@@ -68,6 +68,7 @@ std::string serve(Control &control, const std::string &nic_name)
 				opponents.dismiss();
 				if (!control.await_recovery())
 					return failed;
+				failed.clear();
 			}
 	} catch (const std::exception &e) {
 		control.write_failure(e);
@@ -76,11 +77,15 @@ std::string serve(Control &control, const std::string &nic_name)
 	return "";
 }
 
-/* A connection may need several files. */
-void allow_many_files()
+/*
+ * The library's waiting calls poll before they sleep. In the measurements "block" means to sleep at
+ * once, as sockets do, and "spin" means to poll first. A connection may need several files.
+ */
+void prepare_process()
 {
 	rlimit limit;
 
+	setenv("VIPL_SPIN_USEC", "0", true);
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return;
 	limit.rlim_cur = limit.rlim_max;
@@ -112,15 +117,6 @@ std::string command_line()
 	return line;
 }
 
-/*
- * The library's waiting calls poll before they sleep. In the measurements "block" means to sleep at
- * once, as sockets do, and "spin" means to poll first.
- */
-void let_waits_block()
-{
-	setenv("VIPL_SPIN_USEC", "0", true);
-}
-
 void run(const Options &options, const Measurement &measurement, Placing placing)
 {
 	std::unique_ptr<Child> server; /* ends after the NIC of this side */
@@ -131,8 +127,7 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 
 	if (options.is_self == !options.host.empty())
 		throw CLI::ValidationError("give either a HOST or --self");
-	let_waits_block();
-	allow_many_files();
+	prepare_process();
 	if (options.is_self) {
 		server = std::make_unique<Child>([&](Control &client) {
 			if (pins)
@@ -162,29 +157,47 @@ void run(const Options &options, const Measurement &measurement, Placing placing
 		throw CLI::RuntimeError(128 + SIGINT);
 }
 
+/* Takes the next client. `child` serves the former one, and then this one, whose end, however bad, ends only it. */
+void serve_next(Socket &listener, const std::string &nic, std::unique_ptr<Child> &child)
+{
+	Socket client = accept_from(listener, no_limit);
+
+	/* A client that hangs up and comes again may be faster than the child. */
+	if (child && !child->control().is_over_within(Child::parting_limit_ms))
+		return Control(std::move(client)).write_failure(Failure("the server has another client now"));
+	child = std::make_unique<Child>([&](Control &) {
+		Control control(std::move(client));
+
+		listener = Socket();
+		const std::string failure = serve(control, nic);
+		if (!failure.empty())
+			throw Failure(failure);
+	});
+}
+
 /*
  * Serves one client after the other. A second client at a time would change the first one's
- * figures.
+ * figures. A child tries the NIC before a client comes: this process forks, so it opens none.
  */
 void run_server(const Options &options, bool once)
 {
-	std::string failure;
+	std::unique_ptr<Child> child;
 
-	let_waits_block();
-	allow_many_files();
-	{
-		const Nic nic(options.nic); /* is there, or it fails before a client comes */
-	}
-	const Socket listener = listen_on(options.port);
+	prepare_process();
+	if (!Child([&](Control &) { const Nic nic(options.nic); }).succeeds())
+		throw CLI::RuntimeError(EXIT_FAILED);
+	Socket listener = listen_on(options.port);
 	complain("waits for clients on port %u, NIC %s", port_of(listener), options.nic.c_str());
-	do {
-		Control control(accept_from(listener, no_limit));
-
-		failure = serve(control, options.nic);
-		if (!failure.empty())
-			complain("%s", failure.c_str());
-	} while (!once);
-	if (!failure.empty())
+	do
+		try {
+			serve_next(listener, options.nic, child);
+		} catch (const Failure &e) { /* no file or process is free, for example, or the client has gone already */
+			complain("%s", e.what());
+			sleep(1);
+		}
+	while (!once || !child);
+	listener = Socket();
+	if (!child->succeeds())
 		throw CLI::RuntimeError(EXIT_FAILED);
 }
 

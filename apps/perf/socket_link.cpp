@@ -47,11 +47,9 @@ public:
 	    : shape_(shape), socket_(shape.kind == Kind::tcp ? open_tcp(side) : open_unix(side)),
 	      outgoing_(shape.buffers * shape.room), incoming_(shape.buffers * shape.room)
 	{
-		const timeval limit = {silence_limit_us / 1000000, 0};
-
 		send_at_once(socket_);
-		setsockopt(socket_.fd(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-		setsockopt(socket_.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+		limit_calls(socket_, SO_RCVTIMEO, silence_limit_ms);
+		limit_calls(socket_, SO_SNDTIMEO, silence_limit_ms);
 	}
 
 	void ping(size_t bytes, uint64_t count) override

@@ -26,15 +26,13 @@ Socket stream_of(int family)
 /* Returns an empty Socket, with errno, when no address answers. */
 Socket try_connect(const addrinfo *found)
 {
-	const timeval limit = {server_limit.count(), 0};
 	int error = ECONNREFUSED;
 
 	for (; found; found = found->ai_next) {
 		Socket socket = stream_of(found->ai_family);
 
-		/* The limit also applies to connect(), which would otherwise wait for minutes. */
-		if (socket.fd() >= 0 &&
-		    !setsockopt(socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)) &&
+		/* connect() would otherwise wait for minutes. */
+		if (socket.fd() >= 0 && limit_calls(socket, SO_SNDTIMEO, accept_limit_ms) &&
 		    !connect(socket.fd(), found->ai_addr, found->ai_addrlen))
 			return socket;
 		error = errno;
@@ -163,6 +161,13 @@ void send_at_once(const Socket &socket)
 	const int on = 1;
 
 	setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+bool limit_calls(const Socket &socket, int option, int limit_ms)
+{
+	const timeval limit = {limit_ms / 1000, 0};
+
+	return !setsockopt(socket.fd(), SOL_SOCKET, option, &limit, sizeof(limit));
 }
 
 void expect_life(const Socket &socket)

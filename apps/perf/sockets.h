@@ -69,6 +69,8 @@ bool has_come_within(const Socket &socket, short events, int limit_ms);
 
 /* Turns off TCP's delay of short messages. Other sockets have no such delay. */
 void send_at_once(const Socket &socket);
+/* Each call fails after that time: recv() with SO_RCVTIMEO, send() and connect() with SO_SNDTIMEO; 0: never. */
+bool limit_calls(const Socket &socket, int option, int limit_ms);
 /* Makes the kernel notice within a minute that a silent peer's host has gone. */
 void expect_life(const Socket &socket);
 

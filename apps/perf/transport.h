@@ -73,7 +73,7 @@ inline uint64_t memory_of(const Shape &shape)
 	return 2 * uint64_t{shape.vis} * (uint64_t{shape.depth} * descriptor_bytes(shape) +
 					  uint64_t{shape.buffers} * buffer_bytes(shape));
 }
-/* Throws if the buffers would be too large. */
+/* Throws if a number is not in its range, or the buffers would be too large. */
 void expect_room(const Shape &shape);
 /* Returns 2, there and back. A read goes there and back, too, but counts as one way. */
 inline double ways_of_ping(const Shape &shape)

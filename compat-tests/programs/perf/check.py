@@ -184,7 +184,11 @@ def shape(**different):
 NO_JSON = [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\x00\x01\n", b"x" * (3 << 20), b"null\n",
            b'{"failed":"it rains"}\n', b'{"meet":\n']
 NO_ORDERS = [b"{}\n", b'{"do":7}\n', b'{"do":"dance"}\n', b'{"do":"match","match":0,"shape":7}\n', b'{"do":"recover"}\n',
-             shape(vis=65536, depth=512), shape() + b"nothing\n"]
+             shape(vis=65536, depth=512), shape() + b"nothing\n",
+             *(shape(**{name: number}) for name in ("room", "depth", "buffers", "segments", "vis")
+               for number in (0, -1, 1 << 32 | 1)),
+             *(b'{"do":"threads","plan":{"vis":%d,"collectors":%d,"waiting":"poll"}}\n' % some
+               for some in ((0, 1), (-1, 0), (2, 3)))]
 
 
 def expect_refusal(server, sent):
@@ -226,13 +230,19 @@ def test_peers_reason():
 
 
 def test_second_client():
-    """It waits until the server has done with the first one."""
+    """It is refused while there is another, which goes on and completes; so is one beside a silent client."""
     with Server() as server:
-        first = running(server.client(*SCALE), ", 16 VIs")
-        second = subprocess.Popen(server.client("scale", "--question", "vis", "--to", "1"), stdout=subprocess.DEVNULL)
-        first.process.kill()
-        first.process.wait()
-        expect(second.wait(SECONDS) == 0, "the second one is served", second.returncode)
+        first = running(server.client(*SCALE, "--to", "64"), ", 16 VIs")
+        second = run("latency", *server.address(), "--nic", NIC)
+        expect_one_message(second)
+        expect("the server has another client now" in second[2], "it is told why", second)
+        expect(first.await_end() == 0, "the first one completes", first.said[-300:])
+        server.expect_service()
+        with server.socket():
+            second = run("latency", *server.address(), "--nic", NIC)
+            expect("the server has another client now" in second[2], "it is told why", second)
+        for _ in range(3):
+            server.expect_service()
 
 
 # --- output ----------------------------------------------------------------------------------------
