@@ -218,7 +218,7 @@ def case_threads(program, _):
 def case_forks(program, _):
     """A child has a file of its own, with its process number in the name. It does not tell of its parent's polls."""
     for pattern, names in ("trace", ("trace", "trace.%d")), ("%p.trace", ("%d.trace", "%d.trace")):
-        run = Run(program, OPEN, "make_vi", "post 1", "VipSendDone VI &done", name=pattern)
+        run = Run(program, OPEN, "make_vi", "post 1", name=pattern).do("VipSendDone VI &done")
         pid = run.result("child")
         run.do("post 1000").end()
         names = [name % number if "%" in name else name for name, number in zip(names, (run.pid, pid))]
