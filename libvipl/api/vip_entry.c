@@ -207,7 +207,7 @@ COLD VIP_PVOID traced_user_data(VIP_VI_HANDLE vi, bool sets, VIP_PVOID data)
 	return data;
 }
 
-VIP_PVOID VipGetUserData(VIP_VI_HANDLE vi)
+void *VipGetUserData(VIP_VI_HANDLE vi)
 {
 	return trace_is_on() ? traced_user_data(vi, false, NULL) : PVipGetUserData(vi);
 }
