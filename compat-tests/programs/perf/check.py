@@ -233,7 +233,9 @@ def test_second_client():
     """It is refused while there is another, which goes on and completes; so is one beside a silent client."""
     with Server() as server:
         first = running(server.client(*SCALE, "--to", "64"), ", 16 VIs")
+        first.process.send_signal(signal.SIGSTOP)  # so that it is there all the time
         second = run("latency", *server.address(), "--nic", NIC)
+        first.process.send_signal(signal.SIGCONT)
         expect_one_message(second)
         expect("the server has another client now" in second[2], "it is told why", second)
         expect(first.await_end() == 0, "the first one completes", first.said[-300:])
@@ -243,6 +245,13 @@ def test_second_client():
             expect("the server has another client now" in second[2], "it is told why", second)
         for _ in range(3):
             server.expect_service()
+
+
+def test_once():
+    """The server ends, and well, after its client."""
+    with Server("--once") as server:
+        server.expect_service()
+        server.expect_end()
 
 
 # --- output ----------------------------------------------------------------------------------------
