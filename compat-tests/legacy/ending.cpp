@@ -17,6 +17,7 @@ VIP_PEER(leaves)
 	static auto *nic = new Nic;
 	static auto *vi = new Vi(*nic);
 	ASSERT_TRUE(test.serve(*vi));
+	test.put("connected");
 	const std::string how = test.get();
 	if (how == "disconnect") {
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
@@ -42,6 +43,7 @@ TEST_F(Ending, OfTheOtherProcessIsSeenByQueryViAloneHoweverItLeaves)
 		Peer peer("leaves");
 		Vi vi(nic); // no descriptor is posted
 		ASSERT_TRUE(peer.call(vi));
+		peer.channel.expect("connected");
 		if (!strcmp(how, "kill"))
 			peer.kill();
 		else

@@ -101,6 +101,8 @@ TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
 		Vi ended(own), left(own);
 		ASSERT_TRUE(first.call(ended));
 		ASSERT_TRUE(second.call(left));
+		first.channel.expect("connected");
+		second.channel.expect("connected");
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(ended));
 		first.channel.put("disconnect");
 		first.finish();
