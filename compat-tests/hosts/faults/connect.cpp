@@ -58,8 +58,12 @@ bool Side::connect()
 	if (receivesOut_ == 0)
 		for (unsigned slot = 0; slot < Room::kReceives; slot++)
 			postReceive(slot);
-	lost.reset();
-	leaving_ = false;
+	{
+		std::lock_guard guard(tellingLock_);
+		lost.reset();
+		leaving_ = false;
+		connections_++;
+	}
 	while (!(options.role == Role::Serve ? serve() : request())) {
 		if (!options.reconnect || now() - began > kAgain || isDeviceGone())
 			return false;

@@ -51,10 +51,12 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 
 void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 {
+	unsigned connection = connections_;
+	auto hasLeft = [&] { return leaving_ || connections_ != connection; };
 	bool isNic = error.ResourceCode == VIP_RESOURCE_NIC;
 	VIP_VI_STATE now = VIP_STATE_ERROR;
 	VIP_RETURN rc = isNic ? VIP_SUCCESS : query(&now);
-	if (rc != VIP_SUCCESS && leaving_) // the VI has been destroyed meanwhile
+	if (rc != VIP_SUCCESS && hasLeft()) // the VI has been destroyed meanwhile
 		return;
 	must(rc, "VipQueryVi");
 	event("told", "code=%s state=%s", text(error.ErrorCode), isNic ? "-" : text(now));
@@ -64,7 +66,8 @@ void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 	}
 	if (error.ErrorCode != VIP_ERROR_CONN_LOST && error.ErrorCode != VIP_ERROR_RDMA_TRANSPORT)
 		wrong("the handler was told %s", text(error.ErrorCode));
-	if (leaving_) // the call began just before leaving
+	std::lock_guard guard(tellingLock_);
+	if (hasLeft() || now == VIP_STATE_IDLE) // the call began just before VipDisconnect
 		return;
 	if (now != VIP_STATE_ERROR)
 		wrong("the VI is %s when the handler is told", text(now));

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <mutex>
 
 namespace faults
 {
@@ -95,6 +96,8 @@ class Side
 	unsigned receivesOut_ = 0, sendsOut_ = 0;
 	bool flushedTold_ = false;
 	std::atomic<bool> leaving_{false}, deviceGone_{false};
+	std::atomic<unsigned> connections_{0}; // begun
+	std::mutex tellingLock_; // held while a connection begins and while the program is told of an end
 };
 
 } // namespace faults
