@@ -9,9 +9,7 @@
  *	disconnection	VipDisconnect and VipDestroyVi
  *
  * The time of a request includes the server's work to accept it: the server has a VI ready and waits in
- * VipConnectWait, then calls VipConnectAccept. The server says that it is about to wait, and the client
- * begins then, which may be a moment too early. So VIPL_GRACE_MSEC=0 makes the library answer VIP_NO_MATCH at
- * once where no server waits. Such a try does not count: the client begins and times the connection again.
+ * VipConnectWait, then calls VipConnectAccept. The client begins when the server says that it is about to wait.
  * The server disconnects after the client, outside of the measured time.
  *
  * TCP does less: connect() returns when the server's kernel, not the server, has accepted the connection, and
@@ -23,12 +21,9 @@
  */
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <poll.h>
 #include <sys/socket.h>
-#include <thread>
 #include <unistd.h>
 
 #include "arithmetic.h"
@@ -39,11 +34,8 @@ namespace
 {
 constexpr unsigned usual_count = 1000, most_count = 20000;
 constexpr unsigned most_turns = 10, warm_up_count = 3;
-/* A try keeps the server busy, so the client pauses between tries. */
-constexpr auto early_pause = std::chrono::milliseconds(1);
 /* Of the first turn, which has two connections at least. */
 constexpr double turn_limit_us = 1.5e6;
-constexpr double match_limit_us = 10e6; /* the server's VipConnectWait has the same limit */
 constexpr VIP_ULONG request_limit_ms = 10000;
 constexpr size_t max_transfer = 4096;
 
@@ -52,43 +44,37 @@ struct Wanted {
 	std::string only;
 };
 
-/* When a connection began, was created, was connected; when its end began, it was disconnected, was destroyed. */
-using Moments = std::array<double, 6>;
+/* When a connection began, was created, was connected, was disconnected, was destroyed. */
+using Moments = std::array<double, 5>;
 
-/* Makes and ends one connection. Returns false when no server waited yet. */
-using Once = std::function<bool(Moments &at)>;
+/* What is timed: it creates, connects, disconnects and destroys. */
+using Client = std::array<std::function<void()>, 4>;
 
 /* What the server does before a connection, and with it. */
 struct Service {
 	std::function<void()> prepare, take;
 };
 
-Once vipl_client(const Side &side)
+Client vipl_client(const Side &side)
 {
-	return [&nic = side.nic, &remote = side.server, local = own_address(side.nic, getpid())](Moments &at) {
-		VIP_VI_ATTRIBUTES attributes = {}, theirs;
-		VIP_VI_HANDLE vi;
+	const auto vi = std::make_shared<VIP_VI_HANDLE>();
 
-		attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-		attributes.MaxTransferSize = max_transfer;
-		attributes.Ptag = nic.ptag();
-		at[0] = now_us();
-		check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, &vi), "create a VI");
-		at[1] = now_us();
-		const VIP_RETURN code = VipConnectRequest(vi, local.net(), remote.net(), request_limit_ms, &theirs);
-		at[2] = now_us();
-		if (code == VIP_NO_MATCH) {
-			check(VipDestroyVi(vi), "destroy a VI");
-			return false;
-		}
-		check(code, "connect"); /* a failure ends the run, and the VI goes with the NIC */
-		at[3] = now_us();
-		check(VipDisconnect(vi), "disconnect");
-		at[4] = now_us();
-		check(VipDestroyVi(vi), "destroy a VI");
-		at[5] = now_us();
-		return true;
-	};
+	return {[vi, &nic = side.nic] {
+			VIP_VI_ATTRIBUTES attributes = {};
+
+			attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
+			attributes.MaxTransferSize = max_transfer;
+			attributes.Ptag = nic.ptag();
+			check(VipCreateVi(nic.handle(), &attributes, nullptr, nullptr, vi.get()), "create a VI");
+		},
+		[vi, &remote = side.server, local = own_address(side.nic, getpid())] {
+			VIP_VI_ATTRIBUTES theirs;
+
+			/* A failure ends the run, and the VI goes with the NIC. */
+			check(VipConnectRequest(*vi, local.net(), remote.net(), request_limit_ms, &theirs), "connect");
+		},
+		[vi] { check(VipDisconnect(*vi), "disconnect"); },
+		[vi] { check(VipDestroyVi(*vi), "destroy a VI"); }};
 }
 
 Service vipl_server(const Side &side)
@@ -102,38 +88,24 @@ Service vipl_server(const Side &side)
 		[&side, vi] { connect_vi(side, **vi); }};
 }
 
-/* The server listens on any free port and sends its number. */
-std::shared_ptr<Socket> listener_for(const Side &side)
+Client tcp_client(const Side &side)
 {
-	const auto listener = std::make_shared<Socket>(listen_on(0));
-
-	side.control.write({{"port", port_of(*listener)}});
-	return listener;
-}
-
-Once tcp_client(const Side &side)
-{
-	const uint16_t port = side.control.read().at("port").get<uint16_t>();
+	const uint16_t port = side.control.offered_port();
 	const std::shared_ptr<addrinfo> to = find_host(side.control.peer_host(), port);
+	const auto socket = std::make_shared<Socket>();
 
-	return [to](Moments &at) {
-		at[0] = at[1] = now_us();
-		Socket socket(::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-		const int rc = socket.fd() < 0 ? -1 : connect(socket.fd(), to->ai_addr, to->ai_addrlen);
-
-		at[2] = now_us();
-		if (rc)
-			fail_errno("connect by TCP");
-		at[3] = at[4] = now_us();
-		socket = Socket();
-		at[5] = now_us();
-		return true;
-	};
+	return {[] {},
+		[=] {
+			*socket = Socket(::socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+			if (socket->fd() < 0 || connect(socket->fd(), to->ai_addr, to->ai_addrlen))
+				fail_errno("connect by TCP");
+		},
+		[] {}, [=] { *socket = Socket(); }};
 }
 
 Service tcp_server(const Side &side)
 {
-	return {[] {}, [listener = listener_for(side)] {
+	return {[] {}, [listener = side.control.offer_port()] {
 			const Socket taken = accept_from(*listener);
 			char byte;
 
@@ -223,22 +195,13 @@ private:
 	Socket socket_;
 };
 
-Once bare_client(const Side &side)
+Client bare_client(const Side &side)
 {
-	const uint16_t port = side.control.read().at("port").get<uint16_t>();
+	const auto end = std::make_shared<BareEnd>(side.nic);
 
-	return [end = std::make_shared<BareEnd>(side.nic), host = side.control.peer_host(), port](Moments &at) {
-		at[0] = now_us();
-		end->create();
-		at[1] = now_us();
-		end->request(host, port);
-		at[2] = at[3] = now_us();
-		end->disconnect();
-		at[4] = now_us();
-		end->destroy();
-		at[5] = now_us();
-		return true;
-	};
+	return {[end] { end->create(); },
+		[end, host = side.control.peer_host(), port = side.control.offered_port()] { end->request(host, port); },
+		[end] { end->disconnect(); }, [end] { end->destroy(); }};
 }
 
 Service bare_server(const Side &side)
@@ -250,14 +213,14 @@ Service bare_server(const Side &side)
 			end->destroy();
 			end->create();
 		},
-		[end, listener = listener_for(side)] { end->accept(*listener); }};
+		[end, listener = side.control.offer_port()] { end->accept(*listener); }};
 }
 
 /* What is connected, and the word of --only. Only RDMA devices have bare queue pairs. */
 struct Way {
 	std::string name, only;
 	bool has_parts;
-	Once (*client)(const Side &side);
+	Client (*client)(const Side &side);
 	Service (*server)(const Side &side);
 };
 
@@ -276,14 +239,14 @@ public:
 	{
 		side_.control.write({{"do", "connections"}, {"kind", way_.name}});
 		side_.control.together([&] {
-			const Once once = way_.client(side_);
+			const Client client = way_.client(side_);
 			const double start = now_us();
 
 			for (unsigned i = 0; i < warm_up_count; ++i)
-				connect(once);
+				connect(client);
 			for (size_t done = 0; done < wanted && (done < 2 || now_us() - start <= limit_us); ++done) {
 				progress("connection " + std::to_string(samples()));
-				moments_.push_back(connect(once));
+				moments_.push_back(connect(client));
 			}
 		});
 		side_.control.write({{"do", "end"}});
@@ -294,37 +257,30 @@ public:
 		const std::string parts = way_.name + ", parts";
 
 		add_point(report, way_.name, "connection", 0, 2);
-		add_point(report, way_.name, "disconnection", 3, 5);
+		add_point(report, way_.name, "disconnection", 2, 4);
 		if (!way_.has_parts)
 			return;
 		add_point(report, parts, "create", 0, 1);
 		add_point(report, parts, "connect", 1, 2);
-		add_point(report, parts, "disconnect", 3, 4);
-		add_point(report, parts, "destroy", 4, 5);
+		add_point(report, parts, "disconnect", 2, 3);
+		add_point(report, parts, "destroy", 3, 4);
 	}
 	size_t samples() const
 	{
 		return moments_.size();
 	}
-	unsigned too_early() const
-	{
-		return too_early_;
-	}
 
 private:
-	Moments connect(const Once &once)
+	Moments connect(const Client &client)
 	{
 		Moments at;
 
 		side_.control.write({{"do", "wait"}});
 		side_.control.read(); /* the server is about to wait */
-		const double begun = now_us();
-
-		while (!once(at)) {
-			if (now_us() - begun > match_limit_us || side_.control.has_given_up())
-				check(VIP_NO_MATCH, "connect");
-			++too_early_;
-			std::this_thread::sleep_for(early_pause);
+		at[0] = now_us();
+		for (size_t i = 0; i < client.size(); ++i) {
+			client[i]();
+			at[i + 1] = now_us();
 		}
 		return at;
 	}
@@ -346,7 +302,6 @@ private:
 	const Side &side_;
 	const Way &way_;
 	std::vector<Moments> moments_;
-	unsigned too_early_ = 0;
 };
 
 void measure(const Side &side, const Wanted &wanted, Reports &reports)
@@ -374,8 +329,6 @@ void measure(const Side &side, const Wanted &wanted, Reports &reports)
 						     wanted.count ? INFINITY : turn_limit_us);
 	for (const Contestant &contestant : contestants)
 		contestant.report(report);
-	if (wanted.only != "tcp")
-		report.note("too_early", contestants[0].too_early());
 }
 } // namespace
 
@@ -410,6 +363,4 @@ void add_connect(CLI::App &app)
 			    "connections (default: 1000, or as many as about 15 s are\n"
 			    "enough for)")
 		->check(CLI::Range(2u, most_count));
-	/* The NIC reads the variable when it is opened. The head of this file gives the reason. */
-	command->parse_complete_callback([] { setenv("VIPL_GRACE_MSEC", "0", 1); });
 }

@@ -163,6 +163,19 @@ bool Control::is_over_within(int limit_ms) const
 	return has_come_within(socket_, POLLRDHUP, limit_ms);
 }
 
+std::shared_ptr<Socket> Control::offer_port()
+{
+	const auto listener = std::make_shared<Socket>(listen_on(0));
+
+	write({{"port", port_of(*listener)}});
+	return listener;
+}
+
+uint16_t Control::offered_port()
+{
+	return read().at("port").get<uint16_t>();
+}
+
 std::string Control::peer_host() const
 {
 	const std::string host = host_of(getpeername, socket_);

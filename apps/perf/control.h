@@ -7,6 +7,7 @@
 #define VIP_PERF_CONTROL_H
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include <nlohmann/json.hpp>
@@ -81,7 +82,10 @@ public:
 	/* For a parent and its child: tells the peer that nothing more comes, and waits until the peer has hung up. */
 	void hang_up();
 	bool is_over_within(int limit_ms) const;
-	/* Returns the peer's address as text, for another connection. */
+	/* For another connection by TCP: the server listens on any free port and tells it; the client learns of it. */
+	std::shared_ptr<Socket> offer_port();
+	uint16_t offered_port();
+	/* Returns the peer's address as text. */
 	std::string peer_host() const;
 	/* Whether both ends of the connection have the same address. */
 	bool is_one_host() const;

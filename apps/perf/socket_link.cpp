@@ -14,17 +14,11 @@
 
 namespace
 {
-/* The server listens on any free port and sends its number. */
 Socket open_tcp(const Side &side)
 {
-	if (side.is_server) {
-		const Socket listener = listen_on(0);
-
-		side.control.write({{"port", port_of(listener)}});
-		return accept_from(listener);
-	}
-	return dial(side.control.peer_host(), side.control.read().at("port").get<uint16_t>(),
-		    "the other side by TCP");
+	if (side.is_server)
+		return accept_from(*side.control.offer_port());
+	return dial(side.control.peer_host(), side.control.offered_port(), "the other side by TCP");
 }
 
 /* The server listens on any free name and sends it. */
