@@ -20,7 +20,7 @@
 #define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
 
 struct listening_socket {
-	struct watched_socket watched; /* first */
+	struct watched_socket watched;
 	struct acceptor *acceptor;
 };
 
@@ -101,12 +101,12 @@ static void hear(struct client *client)
 
 static void client_ready(struct watch *watch)
 {
-	hear((struct client *)watch);
+	hear(container_of(watch, struct client, conversation.watched.watch));
 }
 
-static void client_expired(struct watched_socket *watched)
+static void client_expired(struct timer *timer)
 {
-	drop((struct client *)watched, 0);
+	drop(container_of(timer, struct client, conversation.watched.timer), 0);
 }
 
 /* ---- accepting them ---- */
@@ -118,8 +118,10 @@ static void leave_alone(struct listening_socket *listening, int64_t nsec)
 	socket_set_time(&listening->watched, nsec);
 }
 
-static void listening_expired(struct watched_socket *watched)
+static void listening_expired(struct timer *timer)
 {
+	struct watched_socket *watched = container_of(timer, struct watched_socket, timer);
+
 	if (watched->connector->spare_fd < 0)
 		socket_spare(watched->connector);
 	socket_watch(watched, EPOLLIN);
@@ -183,7 +185,7 @@ static bool greet(struct client *client, const struct sockaddr_storage *from)
 
 static void accept_one(struct watch *watch)
 {
-	struct listening_socket *listening = (struct listening_socket *)watch;
+	struct listening_socket *listening = container_of(watch, struct listening_socket, watched.watch);
 	struct sockaddr_storage from = {0};
 	struct client *client;
 	int error;

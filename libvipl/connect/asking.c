@@ -4,7 +4,6 @@
  * the endpoint is only prepared, so posted receives outlive every failure.
  */
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "base/config.h"
@@ -53,34 +52,10 @@ static void pause_asking(struct connection *connection, VIP_RETURN reason)
 	endpoint_pauses(connection->vi);
 }
 
-void connection_decided(struct connection *connection)
+static void fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
 {
-	socket_set_deadline(&connection->limit, DEADLINE_NEVER);
-	if (!connection->acceptor)
-		return;
-	TAILQ_REMOVE(&connector_of(connection)->awaiting, connection, in_awaiting);
-	acceptor_close(connection->acceptor);
-	connection->acceptor = NULL;
-}
-
-/* The socket stays until the device is done with the peer. */
-static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
-{
-	connection->stage = UNCONNECTED;
-	goes_on = endpoint_refused(connection->vi, reason, goes_on);
-	conversation_end(&connection->conversation, last_word);
-	if (!goes_on)
-		connection_decided(connection);
-	else if (connection->acceptor)
-		connection->stage = AWAITING;
-	else
+	if (attempt_failed(connection, reason, last_word))
 		pause_asking(connection, reason);
-}
-
-/* A peer that vanished amid connecting may come back as long as there is time. */
-void connection_fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
-{
-	end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
 }
 
 /*
@@ -93,7 +68,7 @@ static void no_answer(struct connection *connection, VIP_RETURN reason)
 		conversation_end(&connection->conversation, 0);
 		pause_asking(connection, reason);
 	} else {
-		connection_fail(connection, reason, 0);
+		fail(connection, reason, 0);
 	}
 }
 
@@ -121,12 +96,12 @@ static void fail_for(struct connection *connection, int error)
 		break;
 	default:
 		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
-		connection_fail(connection, VIP_ERROR_RESOURCE, 0);
+		fail(connection, VIP_ERROR_RESOURCE, 0);
 		return;
 	}
 	host_text(&connection->target->host, host);
 	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
-	connection_fail(connection, VIP_NOT_REACHABLE, 0);
+	fail(connection, VIP_NOT_REACHABLE, 0);
 }
 
 /* ---- at a place ---- */
@@ -255,7 +230,7 @@ void connection_ask(struct connection *connection, struct device_endpoint *endpo
 	connection->patience = HERE_NSEC;
 	connection->pause = FIRST_PAUSE;
 	if (target->own.peer_to_peer)
-		socket_set_deadline(&connection->limit, target->deadline);
+		timer_set(connector_of(connection), &connection->limit, target->deadline);
 	begin_grace(connection);
 	ask_all(connection);
 }
@@ -306,25 +281,6 @@ static void reached(struct connection *connection)
 	}
 }
 
-VIP_RETURN raising_result(int error)
-{
-	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
-}
-
-int connection_raise(struct connection *connection, bool accepts)
-{
-	struct conversation *conversation = &connection->conversation;
-	int error;
-
-	conversation->peer.socket = conversation->watched.fd;
-	/* The peer may send as soon as it has the answer. */
-	endpoint_establishing(connection->vi);
-	error = ops_of(connector_of(connection))->raise(connection->endpoint, accepts, &connection->target->own,
-							&connection->peer, &conversation->peer);
-	conversation_close_fds(conversation);
-	return error;
-}
-
 /* The peer has said yes, and what its data path is. */
 static void accepted(struct connection *connection)
 {
@@ -335,18 +291,15 @@ static void accepted(struct connection *connection)
 
 	message_read(&conversation->in, peer, &unused, &conversation->peer);
 	peer->host = conversation->host;
-	socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
 	if (peer->reliability == connection->target->own.reliability)
-		error = connection_raise(connection, false);
+		error = attempt_raise(connection, false);
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
-		connection_fail(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
+		fail(connection, error == EPROTO ? VIP_NOT_REACHABLE : attempt_result(error), 0);
 	} else if (!conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
-		connection_fail(connection, VIP_TIMEOUT, 0);
+		fail(connection, VIP_TIMEOUT, 0);
 	} else {
-		connection->stage = CONNECTED;
-		connection_decided(connection);
-		endpoint_connected(connection->vi, peer);
+		attempt_succeeded(connection);
 	}
 }
 
@@ -366,20 +319,20 @@ static void answered(struct connection *connection)
 		accepted(connection);
 		break;
 	case MESSAGE_REJECT:
-		connection_fail(connection, VIP_REJECT, 0);
+		fail(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_BAD_VERSION:
 		log_error_ratelimited("the peer refuses this version of the library");
-		connection_fail(connection, VIP_REJECT, 0);
+		fail(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_error_ratelimited("the peer has another version of this library (%u, not %u)",
 				      (unsigned)conversation->in.version,
 				      (unsigned)connector_of(connection)->device->version);
-		connection_fail(connection, VIP_REJECT, 0);
+		fail(connection, VIP_REJECT, 0);
 		break;
 	case HEARD_CUT:
-		connection_fail(connection, VIP_ERROR_RESOURCE, 0);
+		fail(connection, VIP_ERROR_RESOURCE, 0);
 		break;
 	case HEARD_LOST: /* it may come back */
 		no_answer(connection, VIP_TIMEOUT);
@@ -427,14 +380,11 @@ void asking_expired(struct connection *connection)
 	}
 }
 
-/* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
-void connection_expired(struct watched_socket *limit)
+void asking_timed_out(struct connection *connection)
 {
-	struct connection *connection = (struct connection *)((char *)limit - offsetof(struct connection, limit));
-
 	if (connection->stage == REACHING)
 		tell_silence(connection);
-	end_attempt(connection, VIP_TIMEOUT, false, 0);
+	attempt_timed_out(connection);
 }
 
 VIP_RETURN asking_result(const struct connection *connection)

@@ -7,8 +7,8 @@
 #include "conversation.h"
 
 struct client {
-	struct conversation conversation; /* first */
-	struct connect_info peer;	  /* when the request has come, as what it wants */
+	struct conversation conversation;
+	struct connect_info peer; /* when the request has come, as what it wants */
 	struct discriminator wanted;
 };
 
@@ -16,7 +16,7 @@ struct client {
 enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, AWAITING, CONFIRMING, CONNECTED };
 
 struct connection {
-	struct conversation conversation; /* first */
+	struct conversation conversation;
 	struct vi *vi;
 	struct device_endpoint *endpoint;
 	const struct target *target;
@@ -24,8 +24,8 @@ struct connection {
 	struct connect_info peer;
 
 	/* With a peer. */
-	struct watched_socket limit; /* only its deadline is used */
-	struct acceptor *acceptor;   /* the peer asks; or NULL */
+	struct timer limit;	   /* of the attempt */
+	struct acceptor *acceptor; /* the peer asks; or NULL */
 	TAILQ_ENTRY(connection) in_awaiting;
 
 	/* Asking. */
@@ -44,22 +44,33 @@ static inline struct connector *connector_of(const struct connection *connection
 	return connection->conversation.watched.connector;
 }
 
-/* The attempt is over. */
-void connection_decided(struct connection *connection);
-/* An attempt has failed with this result. The other end hears the last word, if it is not 0. */
-void connection_fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
-/* The time of an attempt with a peer is over. */
-void connection_expired(struct watched_socket *limit);
+/* ---- attempt.c ---- */
+
 /*
- * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
+ * Makes the data path to the peer, which has described its end. 0 or errno, of which attempt_result() makes the result: the other
  * end, or its host, is gone, or the system lacks something.
  */
-int connection_raise(struct connection *connection, bool accepts);
-VIP_RETURN raising_result(int error);
+int attempt_raise(struct connection *connection, bool accepts);
+VIP_RETURN attempt_result(int error);
+/* Both ends are connected. */
+void attempt_succeeded(struct connection *connection);
+/*
+ * It has failed with this result. The other end hears the last word, if it is not 0. A peer that vanished amid connecting may
+ * come back as long as there is time: then true, and one that asks has to go on.
+ */
+bool attempt_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
+/* There is no time any more. */
+void attempt_timed_out(struct connection *connection);
+/* The attempt is over. */
+void attempt_over(struct connection *connection);
 
-/* While it asks: the socket is ready, or the time is over. */
+/* ---- asking.c ---- */
+
+/* The socket is ready, or the time for it is over. */
 void asking_ready(struct connection *connection);
 void asking_expired(struct connection *connection);
+/* The time of the whole attempt is over. */
+void asking_timed_out(struct connection *connection);
 /* The caller has no more time. Returns what connection_cancel() does. */
 VIP_RETURN asking_result(const struct connection *connection);
 

@@ -20,7 +20,7 @@
 static int say_yes(struct connection *connection)
 {
 	struct description described = {.sent_fd = -1};
-	int error = connection_raise(connection, true);
+	int error = attempt_raise(connection, true);
 
 	if (error)
 		return error;
@@ -52,12 +52,12 @@ void connection_accept(struct connection *connection, struct device_endpoint *en
 	}
 	if (!error)
 		return;
-	if (raising_result(error) == VIP_TIMEOUT) {
-		connection_fail(connection, VIP_TIMEOUT, 0);
+	if (attempt_result(error) == VIP_TIMEOUT) {
+		attempt_failed(connection, VIP_TIMEOUT, 0);
 		return;
 	}
 	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), socket_hint(error, ACCEPTING_CALLS));
-	connection_fail(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+	attempt_failed(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
 }
 
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
@@ -75,7 +75,7 @@ bool connection_await(struct connection *connection, struct device_endpoint *end
 	if (!connection->acceptor)
 		return false;
 	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
-	socket_set_deadline(&connection->limit, target->deadline);
+	timer_set(connector, &connection->limit, target->deadline);
 	connection->endpoint = endpoint;
 	connection->target = target;
 	connection->stage = AWAITING;
@@ -104,7 +104,7 @@ bool connection_meet(struct connector *connector, struct client *client)
 		connection_accept(connection, connection->endpoint, client, connection->target);
 	} else {
 		client_reject(client, VIP_REJECT);
-		connection_fail(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+		attempt_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
 	}
 	return true;
 }
@@ -127,16 +127,10 @@ static void ended(struct connection *connection)
 
 static void confirmed(struct connection *connection, int code)
 {
-	if (code == MESSAGE_NONE)
-		return;
-	if (code != MESSAGE_CONFIRM) { /* it has given up */
-		connection_fail(connection, VIP_TIMEOUT, 0);
-		return;
-	}
-	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
-	connection->stage = CONNECTED;
-	connection_decided(connection);
-	endpoint_connected(connection->vi, &connection->peer);
+	if (code == MESSAGE_CONFIRM)
+		attempt_succeeded(connection);
+	else if (code != MESSAGE_NONE) /* it has given up */
+		attempt_failed(connection, VIP_TIMEOUT, 0);
 }
 
 static void connected_heard(struct connection *connection, int code)
@@ -150,7 +144,7 @@ static void connected_heard(struct connection *connection, int code)
 
 static void ready(struct watch *watch)
 {
-	struct connection *connection = (struct connection *)watch;
+	struct connection *connection = container_of(watch, struct connection, conversation.watched.watch);
 
 	if (connection->stage == CONFIRMING)
 		confirmed(connection, conversation_hear(&connection->conversation));
@@ -160,16 +154,21 @@ static void ready(struct watch *watch)
 		asking_ready(connection);
 }
 
-static void expired(struct watched_socket *watched)
+static void expired(struct timer *timer)
 {
-	struct connection *connection = (struct connection *)watched;
+	struct connection *connection = container_of(timer, struct connection, conversation.watched.timer);
 
 	if (connection->stage == CONFIRMING)
-		connection_fail(connection, VIP_TIMEOUT, 0);
+		attempt_failed(connection, VIP_TIMEOUT, 0);
 	else if (connection->stage == CONNECTED)
 		endpoint_lost(connection->vi);
 	else
 		asking_expired(connection);
+}
+
+static void limit_expired(struct timer *limit)
+{
+	asking_timed_out(container_of(limit, struct connection, limit));
 }
 
 /* ---- what is called from above ---- */
@@ -182,7 +181,7 @@ struct connection *connection_create(struct connector *connector, struct vi *vi)
 		return NULL;
 	connection->vi = vi;
 	socket_init(&connection->conversation.watched, connector, ready, expired);
-	socket_init(&connection->limit, connector, NULL, connection_expired);
+	connection->limit = (struct timer){.expired = limit_expired, .deadline = DEADLINE_NEVER};
 	return connection;
 }
 
@@ -205,6 +204,6 @@ void connection_close(struct connection *connection)
 	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
 
 	connection->stage = UNCONNECTED;
-	connection_decided(connection);
+	attempt_over(connection);
 	conversation_end(&connection->conversation, last_word);
 }

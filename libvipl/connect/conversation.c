@@ -181,10 +181,15 @@ int conversation_hear(struct conversation *conversation)
 /* ---- ending ---- */
 
 /* The system goes on with saying it. */
-static void farewell_expired(struct watched_socket *farewell)
+static void leave(struct watched_socket *farewell)
 {
 	socket_close(farewell, false);
 	free(farewell);
+}
+
+static void farewell_expired(struct timer *timer)
+{
+	leave(container_of(timer, struct watched_socket, timer));
 }
 
 /*
@@ -193,7 +198,7 @@ static void farewell_expired(struct watched_socket *farewell)
  */
 static void farewell_ready(struct watch *watch)
 {
-	struct watched_socket *farewell = (struct watched_socket *)watch;
+	struct watched_socket *farewell = container_of(watch, struct watched_socket, watch);
 
 	if (socket_is_quiet(farewell))
 		return;
@@ -212,7 +217,7 @@ static void bid_farewell(struct watched_socket *watched)
 	}
 	socket_init(farewell, watched->connector, farewell_ready, farewell_expired);
 	if (socket_move(watched, farewell)) {
-		farewell_expired(farewell);
+		leave(farewell);
 		return;
 	}
 	socket_set_time(farewell, FAREWELL_NSEC);

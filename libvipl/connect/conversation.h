@@ -10,8 +10,8 @@
 #include "socket.h"
 
 struct conversation {
-	struct watched_socket watched; /* first */
-	struct in6_addr host;	       /* of the other end */
+	struct watched_socket watched;
+	struct in6_addr host; /* of the other end */
 	size_t received;
 	struct message in;
 	struct description peer; /* as far as it is known; its descriptors are the conversation's */

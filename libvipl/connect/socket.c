@@ -78,13 +78,12 @@ static int keep(struct watched_socket *watched, int fd)
 }
 
 void socket_init(struct watched_socket *watched, struct connector *connector, void (*ready)(struct watch *watch),
-		 void (*expired)(struct watched_socket *watched))
+		 void (*expired)(struct timer *timer))
 {
 	*watched = (struct watched_socket){.watch = {.fd = -1, .ready = ready},
 					   .fd = -1,
 					   .connector = connector,
-					   .expired = expired,
-					   .deadline = DEADLINE_NEVER};
+					   .timer = {.expired = expired, .deadline = DEADLINE_NEVER}};
 }
 
 int socket_open(struct watched_socket *watched, const struct place *place)
@@ -179,15 +178,18 @@ bool socket_is_quiet(const struct watched_socket *watched)
 	return fd_is_own(watched->fd) && recvmsg(watched->fd, &message, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
+void timer_set(struct connector *connector, struct timer *timer, int64_t deadline)
+{
+	if (timer->deadline != DEADLINE_NEVER)
+		TAILQ_REMOVE(&connector->timers, timer, in_timers);
+	timer->deadline = deadline;
+	if (deadline != DEADLINE_NEVER)
+		TAILQ_INSERT_TAIL(&connector->timers, timer, in_timers);
+}
+
 void socket_set_deadline(struct watched_socket *watched, int64_t deadline)
 {
-	struct connector *connector = watched->connector;
-
-	if (watched->deadline != DEADLINE_NEVER)
-		TAILQ_REMOVE(&connector->timed, watched, in_timed);
-	watched->deadline = deadline;
-	if (deadline != DEADLINE_NEVER)
-		TAILQ_INSERT_TAIL(&connector->timed, watched, in_timed);
+	timer_set(watched->connector, &watched->timer, deadline);
 }
 
 void socket_set_time(struct watched_socket *watched, int64_t nsec)
@@ -195,20 +197,25 @@ void socket_set_time(struct watched_socket *watched, int64_t nsec)
 	socket_set_deadline(watched, clock_nsec() + nsec);
 }
 
+static void expire_first(struct crowd *crowd)
+{
+	struct timer *timer = &TAILQ_FIRST(&crowd->sockets)->timer;
+
+	timer->expired(timer);
+}
+
 void crowd_enter(struct crowd *crowd, struct watched_socket *watched)
 {
 	watched->crowd = crowd;
 	TAILQ_INSERT_TAIL(&crowd->sockets, watched, in_crowd);
 	if (++crowd->count > MOST_OF_CROWD)
-		TAILQ_FIRST(&crowd->sockets)->expired(TAILQ_FIRST(&crowd->sockets));
+		expire_first(crowd);
 }
 
 void crowd_end(struct crowd *crowd)
 {
-	struct watched_socket *watched;
-
-	while ((watched = TAILQ_FIRST(&crowd->sockets)))
-		watched->expired(watched);
+	while (crowd->count)
+		expire_first(crowd);
 }
 
 /* ---- all of a NIC ---- */
@@ -222,7 +229,7 @@ struct connector *connector_open(struct nic *nic, struct device *device)
 	connector->nic = nic;
 	connector->device = device;
 	TAILQ_INIT(&connector->awaiting);
-	TAILQ_INIT(&connector->timed);
+	TAILQ_INIT(&connector->timers);
 	TAILQ_INIT(&connector->farewells.sockets);
 	if (socket_spare(connector))
 		return connector;
@@ -240,20 +247,20 @@ void connector_close(struct connector *connector)
 
 int64_t connector_tick(struct connector *connector)
 {
-	struct watched_socket *watched = TAILQ_FIRST(&connector->timed);
-	int64_t now = watched ? clock_nsec() : 0, next = DEADLINE_NEVER;
+	struct timer *timer = TAILQ_FIRST(&connector->timers);
+	int64_t now = timer ? clock_nsec() : 0, next = DEADLINE_NEVER;
 
-	while (watched) {
-		if (watched->deadline <= now) {
-			socket_set_deadline(watched, DEADLINE_NEVER);
-			watched->expired(watched);
-			watched = TAILQ_FIRST(&connector->timed); /* any of them may have ended */
+	while (timer) {
+		if (timer->deadline <= now) {
+			timer_set(connector, timer, DEADLINE_NEVER);
+			timer->expired(timer);
+			timer = TAILQ_FIRST(&connector->timers); /* any of them may have ended */
 			next = DEADLINE_NEVER;
 			continue;
 		}
-		if (watched->deadline < next)
-			next = watched->deadline;
-		watched = TAILQ_NEXT(watched, in_timed);
+		if (timer->deadline < next)
+			next = timer->deadline;
+		timer = TAILQ_NEXT(timer, in_timers);
 	}
 	return next;
 }

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The sockets of connections and listeners, which the agent looks after. All functions: the NIC's lock is held. */
+/* The sockets of connections and listeners, and timers, which the agent serves. All functions: the NIC's lock is held. */
 #ifndef VIPL_SOCKET_H
 #define VIPL_SOCKET_H
 
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "base/container.h"
 #include "base/watch.h"
 #include "device.h"
 
 struct connector;
 
+struct timer {
+	void (*expired)(struct timer *timer);
+	int64_t deadline;
+	TAILQ_ENTRY(timer) in_timers; /* while there is a deadline */
+};
+
 struct watched_socket {
-	struct watch watch; /* first */
-	int fd;		    /* -1: none */
-	bool is_local;	    /* of processes of this machine: descriptors may come with messages */
+	struct watch watch;
+	int fd;	       /* -1: none */
+	bool is_local; /* of processes of this machine: descriptors may come with messages */
 	bool listens;
 	struct connector *connector;
-	void (*expired)(struct watched_socket *watched);
-	int64_t deadline;
+	struct timer timer;
 	LIST_ENTRY(watched_socket) in_process; /* while there is a descriptor */
-	TAILQ_ENTRY(watched_socket) in_timed;  /* while there is a deadline */
 	struct crowd *crowd;		       /* or NULL */
 	TAILQ_ENTRY(watched_socket) in_crowd;
 };
@@ -37,7 +42,7 @@ struct connector {
 	int spare_fd; /* to be given up when there are no more */
 	LIST_HEAD(, acceptor) acceptors;
 	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
-	TAILQ_HEAD(, watched_socket) timed; /* with a deadline */
+	TAILQ_HEAD(, timer) timers;	   /* with a deadline */
 	struct crowd farewells;
 };
 
@@ -46,9 +51,9 @@ static inline const struct device_ops *ops_of(const struct connector *connector)
 	return connector->device->ops;
 }
 
-/* There is no socket yet. `ready` and `expired` may end what the socket is a part of. */
+/* There is no socket yet. `ready` and `expired`, of its timer, may end what the socket is a part of. */
 void socket_init(struct watched_socket *watched, struct connector *connector, void (*ready)(struct watch *watch),
-		 void (*expired)(struct watched_socket *watched));
+		 void (*expired)(struct timer *timer));
 /* A new socket. 0 or errno. */
 int socket_open(struct watched_socket *watched, const struct place *place);
 /* The next one of those who have connected with a listener. 0 or errno. */
@@ -64,6 +69,8 @@ bool socket_is_quiet(const struct watched_socket *watched);
 /* Closes it, if there is one, and awaits nothing more. Over TCP `at_once`: without a rest of it in the system. */
 void socket_close(struct watched_socket *watched, bool at_once);
 
+/* DEADLINE_NEVER: it does not expire. */
+void timer_set(struct connector *connector, struct timer *timer, int64_t deadline);
 void socket_set_deadline(struct watched_socket *watched, int64_t deadline);
 /* So many nanoseconds from now. */
 void socket_set_time(struct watched_socket *watched, int64_t nsec);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "order.h"
@@ -160,8 +161,7 @@ static void expel(struct loopback_device *device)
 
 void loopback_bell_ready(struct watch *watch)
 {
-	struct loopback_device *device =
-		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, bell));
+	struct loopback_device *device = container_of(watch, struct loopback_device, bell);
 	struct loopback_endpoint *endpoint;
 	struct loopback_cq *cq;
 
@@ -232,8 +232,7 @@ static void stop_ticking(struct loopback_device *device)
 
 void loopback_timer_ready(struct watch *watch)
 {
-	struct loopback_device *device =
-		(struct loopback_device *)((char *)watch - offsetof(struct loopback_device, timer));
+	struct loopback_device *device = container_of(watch, struct loopback_device, timer);
 
 	/* Both ways from here set the timer, which then is not readable any more. */
 	left_alone_tick(device);

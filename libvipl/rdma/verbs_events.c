@@ -2,8 +2,8 @@
 /* What the device tells: its asynchronous events, and those of rdma_cm, which only finds routes and knows when a device goes. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
 
+#include "base/container.h"
 #include "base/log.h"
 #include "rdma.h"
 
@@ -11,7 +11,7 @@
 
 static void cm_ready(struct watch *watch)
 {
-	struct verbs_device *device = (struct verbs_device *)((char *)watch - offsetof(struct verbs_device, cm_watch));
+	struct verbs_device *device = container_of(watch, struct verbs_device, cm_watch);
 	struct rdma_cm_event *event;
 	unsigned i = 0;
 
@@ -73,7 +73,7 @@ static void async_event(struct verbs_device *device, const struct ibv_async_even
 
 static void async_ready(struct watch *watch)
 {
-	struct verbs_device *device = (struct verbs_device *)((char *)watch - offsetof(struct verbs_device, async_watch));
+	struct verbs_device *device = container_of(watch, struct verbs_device, async_watch);
 	struct ibv_async_event event;
 
 	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
