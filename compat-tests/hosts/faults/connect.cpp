@@ -62,7 +62,7 @@ bool Side::connect()
 		std::lock_guard guard(tellingLock_);
 		lost.reset();
 		leaving_ = false;
-		connections_++;
+		setHandler();
 	}
 	while (!(options.role == Role::Serve ? serve() : request())) {
 		if (!options.reconnect || now() - began > kAgain || isDeviceGone())

@@ -29,8 +29,7 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	bool isUnreliable = options.level == VIP_SERVICE_UNRELIABLE;
 	files_ = openFiles();
 	must(VipOpenNic(options.nic.c_str(), &nic_), "VipOpenNic");
-	auto handler = [](VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) { static_cast<Side *>(context)->told(*error); };
-	must(VipErrorCallback(nic_, this, handler), "VipErrorCallback");
+	setHandler();
 	must(VipQueryNic(nic_, &attributes_), "VipQueryNic");
 	must(VipNSInit(nic_, nullptr), "VipNSInit");
 	largest = options.largest;
@@ -49,9 +48,19 @@ Side::Side(const Options &someOptions, Bell &aSignal) : options(someOptions), si
 	number = options.role == Role::Serve || (options.role == Role::Equal && options.own < options.name);
 }
 
-void Side::told(const VIP_ERROR_DESCRIPTOR &error)
+// Each connection has a context of its own: a call of the handler that is late is not one of the next connection.
+void Side::setHandler()
 {
-	unsigned connection = connections_;
+	auto handler = [](VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error) {
+		auto *caller = static_cast<Caller *>(context);
+		caller->side.told(caller->connection, *error);
+	};
+	callers_.push_back({*this, ++connections_});
+	must(VipErrorCallback(nic_, &callers_.back(), handler), "VipErrorCallback");
+}
+
+void Side::told(unsigned connection, const VIP_ERROR_DESCRIPTOR &error)
+{
 	auto hasLeft = [&] { return leaving_ || connections_ != connection; };
 	bool isNic = error.ResourceCode == VIP_RESOURCE_NIC;
 	VIP_VI_STATE now = VIP_STATE_ERROR;
@@ -67,7 +76,7 @@ void Side::told(const VIP_ERROR_DESCRIPTOR &error)
 	if (error.ErrorCode != VIP_ERROR_CONN_LOST && error.ErrorCode != VIP_ERROR_RDMA_TRANSPORT)
 		wrong("the handler was told %s", text(error.ErrorCode));
 	std::lock_guard guard(tellingLock_);
-	if (hasLeft() || now == VIP_STATE_IDLE) // the call began just before VipDisconnect
+	if (hasLeft()) // the call began just before VipDisconnect
 		return;
 	if (now != VIP_STATE_ERROR)
 		wrong("the VI is %s when the handler is told", text(now));

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <mutex>
 
 namespace faults
@@ -80,7 +81,12 @@ class Side
 	}
 
       private:
-	void told(const VIP_ERROR_DESCRIPTOR &error);
+	struct Caller {
+		Side &side;
+		unsigned connection;
+	};
+	void setHandler();
+	void told(unsigned connection, const VIP_ERROR_DESCRIPTOR &error);
 	bool serve();
 	bool request(); // as a client or as one of two equals
 	Address address(const std::string &host, const std::string &discriminator) const;
@@ -96,7 +102,8 @@ class Side
 	unsigned receivesOut_ = 0, sendsOut_ = 0;
 	bool flushedTold_ = false;
 	std::atomic<bool> leaving_{false}, deviceGone_{false};
-	std::atomic<unsigned> connections_{0}; // begun
+	std::atomic<unsigned> connections_{0}; // begun, and one before
+	std::deque<Caller> callers_;
 	std::mutex tellingLock_; // held while a connection begins and while the program is told of an end
 };
 
