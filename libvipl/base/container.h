@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
-#define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+/* The condition makes the compiler compare the types of the two pointers. */
+#define container_of(pointer, type, member) \
+	((type *)(void *)((char *)(1 ? (pointer) : &((type *)0)->member) - offsetof(type, member)))
 
 #endif

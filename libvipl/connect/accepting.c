@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "base/closer.h"
+#include "base/container.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"

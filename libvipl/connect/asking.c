@@ -52,9 +52,9 @@ static void pause_asking(struct connection *connection, VIP_RETURN reason)
 	endpoint_pauses(connection->vi);
 }
 
-static void fail(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
+static void fail_asking(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
 {
-	if (attempt_failed(connection, reason, last_word))
+	if (connection_failed(connection, reason, last_word))
 		pause_asking(connection, reason);
 }
 
@@ -68,7 +68,7 @@ static void no_answer(struct connection *connection, VIP_RETURN reason)
 		conversation_end(&connection->conversation, 0);
 		pause_asking(connection, reason);
 	} else {
-		fail(connection, reason, 0);
+		fail_asking(connection, reason, 0);
 	}
 }
 
@@ -96,12 +96,12 @@ static void fail_for(struct connection *connection, int error)
 		break;
 	default:
 		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
-		fail(connection, VIP_ERROR_RESOURCE, 0);
+		fail_asking(connection, VIP_ERROR_RESOURCE, 0);
 		return;
 	}
 	host_text(&connection->target->host, host);
 	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
-	fail(connection, VIP_NOT_REACHABLE, 0);
+	fail_asking(connection, VIP_NOT_REACHABLE, 0);
 }
 
 /* ---- at a place ---- */
@@ -247,7 +247,7 @@ void connection_routed(struct connection *connection, int error)
 
 /* ---- the answer ---- */
 
-static void tell_silence(const struct connection *connection)
+void asking_tell_silence(const struct connection *connection)
 {
 	struct device *device = connector_of(connection)->device;
 	const struct target *target = connection->target;
@@ -270,7 +270,7 @@ static void reached(struct connection *connection)
 	if (!fd_is_own(watched->fd) || getsockopt(watched->fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		error = EBADF;
 	if (error == ETIMEDOUT)
-		tell_silence(connection);
+		asking_tell_silence(connection);
 	if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
 		next_place(connection);
 	} else if (error) {
@@ -292,14 +292,14 @@ static void accepted(struct connection *connection)
 	message_read(&conversation->in, peer, &unused, &conversation->peer);
 	peer->host = conversation->host;
 	if (peer->reliability == connection->target->own.reliability)
-		error = attempt_raise(connection, false);
+		error = connection_raise(connection, false);
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
-		fail(connection, error == EPROTO ? VIP_NOT_REACHABLE : attempt_result(error), 0);
+		fail_asking(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
 	} else if (!conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
-		fail(connection, VIP_TIMEOUT, 0);
+		fail_asking(connection, VIP_TIMEOUT, 0);
 	} else {
-		attempt_succeeded(connection);
+		connection_succeeded(connection);
 	}
 }
 
@@ -319,20 +319,20 @@ static void answered(struct connection *connection)
 		accepted(connection);
 		break;
 	case MESSAGE_REJECT:
-		fail(connection, VIP_REJECT, 0);
+		fail_asking(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_BAD_VERSION:
 		log_error_ratelimited("the peer refuses this version of the library");
-		fail(connection, VIP_REJECT, 0);
+		fail_asking(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_error_ratelimited("the peer has another version of this library (%u, not %u)",
 				      (unsigned)conversation->in.version,
 				      (unsigned)connector_of(connection)->device->version);
-		fail(connection, VIP_REJECT, 0);
+		fail_asking(connection, VIP_REJECT, 0);
 		break;
 	case HEARD_CUT:
-		fail(connection, VIP_ERROR_RESOURCE, 0);
+		fail_asking(connection, VIP_ERROR_RESOURCE, 0);
 		break;
 	case HEARD_LOST: /* it may come back */
 		no_answer(connection, VIP_TIMEOUT);
@@ -365,7 +365,7 @@ void asking_expired(struct connection *connection)
 {
 	switch (connection->stage) {
 	case REACHING:
-		tell_silence(connection);
+		asking_tell_silence(connection);
 		no_answer(connection, VIP_TIMEOUT);
 		break;
 	case ASKING:
@@ -380,19 +380,12 @@ void asking_expired(struct connection *connection)
 	}
 }
 
-void asking_timed_out(struct connection *connection)
-{
-	if (connection->stage == REACHING)
-		tell_silence(connection);
-	attempt_timed_out(connection);
-}
-
 VIP_RETURN asking_result(const struct connection *connection)
 {
 	bool is_old = connection->heard_at || clock_nsec() - connection->began >= ANSWER_NSEC;
 
 	if (connection->stage == REACHING)
-		tell_silence(connection);
+		asking_tell_silence(connection);
 	if (connection->last != VIP_NO_MATCH)
 		return VIP_TIMEOUT;
 	return connection->stage == PAUSING || (!is_old && !connection->is_unsure) ? VIP_NO_MATCH : VIP_TIMEOUT;

@@ -5,7 +5,7 @@
 #include "base/deadline.h"
 #include "connect_internal.h"
 
-int attempt_raise(struct connection *connection, bool accepts)
+int connection_raise(struct connection *connection, bool accepts)
 {
 	struct conversation *conversation = &connection->conversation;
 	int error;
@@ -19,12 +19,12 @@ int attempt_raise(struct connection *connection, bool accepts)
 	return error;
 }
 
-VIP_RETURN attempt_result(int error)
+VIP_RETURN raising_result(int error)
 {
 	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
 }
 
-void attempt_over(struct connection *connection)
+void connection_decided(struct connection *connection)
 {
 	timer_set(connector_of(connection), &connection->limit, DEADLINE_NEVER);
 	if (!connection->acceptor)
@@ -34,34 +34,34 @@ void attempt_over(struct connection *connection)
 	connection->acceptor = NULL;
 }
 
-void attempt_succeeded(struct connection *connection)
+void connection_succeeded(struct connection *connection)
 {
 	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
 	connection->stage = CONNECTED;
-	attempt_over(connection);
+	connection_decided(connection);
 	endpoint_connected(connection->vi, &connection->peer);
 }
 
-/* The socket stays until the device is done with the peer. Returns whether an end that asks goes on. */
-static bool end(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
+/* The socket stays until the device is done with the peer. Returns as connection_failed(). */
+static bool end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
 	connection->stage = UNCONNECTED;
 	goes_on = endpoint_refused(connection->vi, reason, goes_on);
 	conversation_end(&connection->conversation, last_word);
 	if (!goes_on)
-		attempt_over(connection);
+		connection_decided(connection);
 	else if (connection->acceptor)
 		connection->stage = AWAITING;
 	return goes_on && !connection->acceptor;
 }
 
-bool attempt_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
+bool connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
 {
-	return end(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
+	return end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
 }
 
 /* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
-void attempt_timed_out(struct connection *connection)
+void connection_timed_out(struct connection *connection)
 {
-	end(connection, VIP_TIMEOUT, false, 0);
+	end_attempt(connection, VIP_TIMEOUT, false, 0);
 }

@@ -12,7 +12,7 @@ struct client {
 	struct discriminator wanted;
 };
 
-/* Of a connection. The first four of an attempt are those of one that asks, the fifth of one that is asked. */
+/* Of a connection: after UNCONNECTED four of an end that asks, then two of one that is asked, the first with a peer only. */
 enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, AWAITING, CONFIRMING, CONNECTED };
 
 struct connection {
@@ -47,30 +47,30 @@ static inline struct connector *connector_of(const struct connection *connection
 /* ---- attempt.c ---- */
 
 /*
- * Makes the data path to the peer, which has described its end. 0 or errno, of which attempt_result() makes the result: the other
+ * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
  * end, or its host, is gone, or the system lacks something.
  */
-int attempt_raise(struct connection *connection, bool accepts);
-VIP_RETURN attempt_result(int error);
-/* Both ends are connected. */
-void attempt_succeeded(struct connection *connection);
+int connection_raise(struct connection *connection, bool accepts);
+VIP_RETURN raising_result(int error);
+/* The ends are connected. */
+void connection_succeeded(struct connection *connection);
 /*
- * It has failed with this result. The other end hears the last word, if it is not 0. A peer that vanished amid connecting may
- * come back as long as there is time: then true, and one that asks has to go on.
+ * The attempt has failed with this result. The other end hears the last word, if it is not 0. True: an end that asks has to go on,
+ * as a peer that vanished amid connecting may come back while there is time. One that is asked waits again by itself.
  */
-bool attempt_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
+bool connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* There is no time any more. */
-void attempt_timed_out(struct connection *connection);
+void connection_timed_out(struct connection *connection);
 /* The attempt is over. */
-void attempt_over(struct connection *connection);
+void connection_decided(struct connection *connection);
 
 /* ---- asking.c ---- */
 
 /* The socket is ready, or the time for it is over. */
 void asking_ready(struct connection *connection);
 void asking_expired(struct connection *connection);
-/* The time of the whole attempt is over. */
-void asking_timed_out(struct connection *connection);
+/* A host has not answered: the log tells where. */
+void asking_tell_silence(const struct connection *connection);
 /* The caller has no more time. Returns what connection_cancel() does. */
 VIP_RETURN asking_result(const struct connection *connection);
 

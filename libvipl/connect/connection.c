@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/container.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "connect_internal.h"
@@ -16,11 +17,17 @@
 
 /* ---- accepting ---- */
 
+/* An end that asks would have to go on; this one waits again by itself. */
+static void fail_asked(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
+{
+	connection_failed(connection, reason, last_word);
+}
+
 /* The data path, and the answer. 0 or errno; EPIPE when the requester is gone. */
 static int say_yes(struct connection *connection)
 {
 	struct description described = {.sent_fd = -1};
-	int error = attempt_raise(connection, true);
+	int error = connection_raise(connection, true);
 
 	if (error)
 		return error;
@@ -52,12 +59,12 @@ void connection_accept(struct connection *connection, struct device_endpoint *en
 	}
 	if (!error)
 		return;
-	if (attempt_result(error) == VIP_TIMEOUT) {
-		attempt_failed(connection, VIP_TIMEOUT, 0);
+	if (raising_result(error) == VIP_TIMEOUT) {
+		fail_asked(connection, VIP_TIMEOUT, 0);
 		return;
 	}
 	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), socket_hint(error, ACCEPTING_CALLS));
-	attempt_failed(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+	fail_asked(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
 }
 
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
@@ -104,7 +111,7 @@ bool connection_meet(struct connector *connector, struct client *client)
 		connection_accept(connection, connection->endpoint, client, connection->target);
 	} else {
 		client_reject(client, VIP_REJECT);
-		attempt_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+		fail_asked(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
 	}
 	return true;
 }
@@ -128,9 +135,9 @@ static void ended(struct connection *connection)
 static void confirmed(struct connection *connection, int code)
 {
 	if (code == MESSAGE_CONFIRM)
-		attempt_succeeded(connection);
+		connection_succeeded(connection);
 	else if (code != MESSAGE_NONE) /* it has given up */
-		attempt_failed(connection, VIP_TIMEOUT, 0);
+		fail_asked(connection, VIP_TIMEOUT, 0);
 }
 
 static void connected_heard(struct connection *connection, int code)
@@ -159,7 +166,7 @@ static void expired(struct timer *timer)
 	struct connection *connection = container_of(timer, struct connection, conversation.watched.timer);
 
 	if (connection->stage == CONFIRMING)
-		attempt_failed(connection, VIP_TIMEOUT, 0);
+		fail_asked(connection, VIP_TIMEOUT, 0);
 	else if (connection->stage == CONNECTED)
 		endpoint_lost(connection->vi);
 	else
@@ -168,7 +175,11 @@ static void expired(struct timer *timer)
 
 static void limit_expired(struct timer *limit)
 {
-	asking_timed_out(container_of(limit, struct connection, limit));
+	struct connection *connection = container_of(limit, struct connection, limit);
+
+	if (connection->stage == REACHING)
+		asking_tell_silence(connection);
+	connection_timed_out(connection);
 }
 
 /* ---- what is called from above ---- */
@@ -204,6 +215,6 @@ void connection_close(struct connection *connection)
 	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
 
 	connection->stage = UNCONNECTED;
-	attempt_over(connection);
+	connection_decided(connection);
 	conversation_end(&connection->conversation, last_word);
 }

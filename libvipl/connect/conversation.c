@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/closer.h"
+#include "base/container.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -180,16 +181,16 @@ int conversation_hear(struct conversation *conversation)
 
 /* ---- ending ---- */
 
-/* The system goes on with saying it. */
-static void leave(struct watched_socket *farewell)
+/* Unless `at_once`, the system goes on with saying the last word. */
+static void leave(struct watched_socket *farewell, bool at_once)
 {
-	socket_close(farewell, false);
+	socket_close(farewell, at_once);
 	free(farewell);
 }
 
 static void farewell_expired(struct timer *timer)
 {
-	leave(container_of(timer, struct watched_socket, timer));
+	leave(container_of(timer, struct watched_socket, timer), false);
 }
 
 /*
@@ -200,10 +201,8 @@ static void farewell_ready(struct watch *watch)
 {
 	struct watched_socket *farewell = container_of(watch, struct watched_socket, watch);
 
-	if (socket_is_quiet(farewell))
-		return;
-	socket_close(farewell, true);
-	free(farewell);
+	if (!socket_is_quiet(farewell))
+		leave(farewell, true);
 }
 
 /* The last word has been said over this socket, which is closed when the other end has heard it. */
@@ -217,7 +216,7 @@ static void bid_farewell(struct watched_socket *watched)
 	}
 	socket_init(farewell, watched->connector, farewell_ready, farewell_expired);
 	if (socket_move(watched, farewell)) {
-		leave(farewell);
+		leave(farewell, false);
 		return;
 	}
 	socket_set_time(farewell, FAREWELL_NSEC);

@@ -6,7 +6,6 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "base/container.h"
 #include "base/watch.h"
 #include "device.h"
 
