@@ -9,8 +9,8 @@
  *	disconnection	VipDisconnect and VipDestroyVi
  *
  * The time of a request includes the server's work to accept it: the server has a VI ready and waits in
- * VipConnectWait, then calls VipConnectAccept. The client begins when the server says that it is about to wait.
- * The server disconnects after the client, outside of the measured time.
+ * VipConnectWait, then calls VipConnectAccept. The client begins when the server says that it is about to wait;
+ * a request that comes a moment before is held until then. The server disconnects after the client, outside of the measured time.
  *
  * TCP does less: connect() returns when the server's kernel, not the server, has accepted the connection, and
  * close() waits for nothing. On an RDMA device bare queue pairs are measured, too.
@@ -44,11 +44,11 @@ struct Wanted {
 	std::string only;
 };
 
-/* When a connection began, was created, was connected, was disconnected, was destroyed. */
-using Moments = std::array<double, 5>;
-
 /* What is timed: it creates, connects, disconnects and destroys. */
 using Client = std::array<std::function<void()>, 4>;
+
+/* When the first of these began, and when each had ended. */
+using Moments = std::array<double, std::tuple_size_v<Client> + 1>;
 
 /* What the server does before a connection, and with it. */
 struct Service {
@@ -90,7 +90,7 @@ Service vipl_server(const Side &side)
 
 Client tcp_client(const Side &side)
 {
-	const uint16_t port = side.control.offered_port();
+	const uint16_t port = side.control.await_port();
 	const std::shared_ptr<addrinfo> to = find_host(side.control.peer_host(), port);
 	const auto socket = std::make_shared<Socket>();
 
@@ -200,7 +200,7 @@ Client bare_client(const Side &side)
 	const auto end = std::make_shared<BareEnd>(side.nic);
 
 	return {[end] { end->create(); },
-		[end, host = side.control.peer_host(), port = side.control.offered_port()] { end->request(host, port); },
+		[end, host = side.control.peer_host(), port = side.control.await_port()] { end->request(host, port); },
 		[end] { end->disconnect(); }, [end] { end->destroy(); }};
 }
 

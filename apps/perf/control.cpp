@@ -171,7 +171,7 @@ std::shared_ptr<Socket> Control::offer_port()
 	return listener;
 }
 
-uint16_t Control::offered_port()
+uint16_t Control::await_port()
 {
 	return read().at("port").get<uint16_t>();
 }

@@ -84,7 +84,7 @@ public:
 	bool is_over_within(int limit_ms) const;
 	/* For another connection by TCP: the server listens on any free port and tells it; the client learns of it. */
 	std::shared_ptr<Socket> offer_port();
-	uint16_t offered_port();
+	uint16_t await_port();
 	/* Returns the peer's address as text. */
 	std::string peer_host() const;
 	/* Whether both ends of the connection have the same address. */

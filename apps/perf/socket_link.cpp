@@ -18,7 +18,7 @@ Socket open_tcp(const Side &side)
 {
 	if (side.is_server)
 		return accept_from(*side.control.offer_port());
-	return dial(side.control.peer_host(), side.control.offered_port(), "the other side by TCP");
+	return dial(side.control.peer_host(), side.control.await_port(), "the other side by TCP");
 }
 
 /* The server listens on any free name and sends it. */
