@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <fstream>
 #include <set>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -175,6 +176,8 @@ int runAll(const Options &options)
 int runTests(const Options &options)
 {
 	results::open();
+	if (!options.junit.empty())
+		std::ofstream(options.junit).flush(); // what an earlier run has left is not this run's result
 	if (!nicOpens(options.nic))
 		return 2;
 	int result = runAll(options);
@@ -204,7 +207,9 @@ int main(int argc, char **argv)
 			return playRole(options.role);
 		if (options.serve)
 			remote::serve(options.port);
-		return runTests(options);
+		int status = runTests(options);
+		fflush(nullptr);
+		_exit(status); // the library's destructors have no say in it
 	} catch (const std::runtime_error &error) {
 		fprintf(stderr, "%s: %s\n", program_invocation_short_name, error.what());
 		return 2;
