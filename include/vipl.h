@@ -613,7 +613,8 @@ VIP_RETURN VipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
  * An address cannot be connected with itself, so two VIs of one NIC or host need different
  * discriminators.
  *
- *   VIP_SUCCESS            begun, for at most Timeout milliseconds; with 0 it is over at once
+ *   VIP_SUCCESS            begun, for at most Timeout milliseconds; with 0 it is over at once, or
+ *                          connected, if the other end has asked already
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, an address has lengths that the
  *                          NIC does not know, or both addresses are the same
@@ -637,9 +638,11 @@ VIP_RETURN VipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalA
  *
  *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the other VI
  *   VIP_NOT_DONE           not yet
- *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
+ *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one,
+ *                          or just now
  *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
- *                          qualities of service differ; both ends get this code
+ *                          qualities of service differ; both ends get this code; or the other
+ *                          end lacks resources, and gets VIP_ERROR_RESOURCE
  *   VIP_NOT_REACHABLE      no route leads to the other host
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
  *                          connected in another way after it
@@ -657,9 +660,11 @@ VIP_RETURN VipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteV
  * wait for it, and each gets it.
  *
  *   VIP_SUCCESS            connected; *RemoteViAttribs holds the attributes of the other VI
- *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one
+ *   VIP_TIMEOUT            the request's time is over, and the other end has not asked for this one,
+ *                          or just now
  *   VIP_REJECT             the VIs do not fit: their reliability levels, MaxTransferSizes or
- *                          qualities of service differ; both ends get this code
+ *                          qualities of service differ; both ends get this code; or the other
+ *                          end lacks resources, and gets VIP_ERROR_RESOURCE
  *   VIP_NOT_REACHABLE      no route leads to the other host
  *   VIP_INVALID_STATE      no peer request was made for this VI, or the VI was disconnected or
  *                          connected in another way after it, or meanwhile

@@ -60,7 +60,7 @@ bool connection_failed(struct connection *connection, VIP_RETURN reason, enum me
 	return end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
 }
 
-/* The other end gets VIP_TIMEOUT, and both ends get the same result, even if the host has no listener. */
+/* The other end gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
 void connection_timed_out(struct connection *connection)
 {
 	end_attempt(connection, VIP_TIMEOUT, false, 0);
