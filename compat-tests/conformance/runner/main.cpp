@@ -203,8 +203,8 @@ int main(int argc, char **argv)
 		if (options.list)
 			return requirements::print(options.level);
 		library::load(options.library);
-		if (!options.role.empty())
-			return playRole(options.role);
+		if (options.role)
+			return playRole(*options.role);
 		if (options.serve)
 			remote::serve(options.port);
 		int status = runTests(options);

@@ -4,6 +4,7 @@
 
 #include "requirements.h"
 
+#include <optional>
 #include <string>
 
 struct Options {
@@ -11,8 +12,8 @@ struct Options {
 	requirements::Level level = requirements::Level::Addition; // runs all tests
 	bool list = false;
 	bool serve = false;
-	unsigned short port = 0; // to serve at
-	std::string role;        // with its channel as standard input
+	unsigned short port = 0;	 // to serve at
+	std::optional<std::string> role; // with its channel as standard input
 };
 
 // Also takes GoogleTest's options. Prints the usage and ends the program if that is requested or an
