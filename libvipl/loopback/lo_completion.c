@@ -90,10 +90,11 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	if (is_shared && order_init(cq)) {
 		int error = errno;
 
-		log_error("no memory for a completion queue: %s%s", strerror(error),
-			  error == EMFILE	? " (see ulimit -n)"
-			  : is_refused(error) ? filter_hint(error, "memfd_create(), ftruncate(), fallocate(), fcntl() or mmap()")
-					      : memory_hint(error));
+		log_error_ratelimited("no memory for a completion queue: %s%s", strerror(error),
+				      error == EMFILE	  ? " (see ulimit -n)"
+				      : is_refused(error) ? filter_hint(error, "memfd_create(), ftruncate(), fallocate(), "
+									       "fcntl() or mmap()")
+							  : memory_hint(error));
 		if (!cq->look.is_empty)
 			free(cq);
 		errno = error;

@@ -339,8 +339,8 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 		return (struct device_cq *)cq;
 	}
 	error = errno;
-	log_error("cannot create a completion queue of %u entries: %s%s", entries, strerror(error),
-		  memory_hint(error));
+	log_error_ratelimited("cannot create a completion queue of %u entries: %s%s", entries, strerror(error),
+			      memory_hint(error));
 	aligned_free(cq);
 	errno = error;
 	return NULL;
