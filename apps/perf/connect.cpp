@@ -9,8 +9,8 @@
  *	disconnection	VipDisconnect and VipDestroyVi
  *
  * The time of a request includes the server's work to accept it: the server has a VI ready and waits in
- * VipConnectWait, then calls VipConnectAccept. The client begins when the server says that it is about to wait;
- * a request that comes a moment before is held until then. The server disconnects after the client, outside of the measured time.
+ * VipConnectWait, then calls VipConnectAccept. A request that comes a moment before is held until the server waits.
+ * The server disconnects after the client, outside of the measured time.
  *
  * TCP does less: connect() returns when the server's kernel, not the server, has accepted the connection, and
  * close() waits for nothing. On an RDMA device bare queue pairs are measured, too.
