@@ -23,15 +23,6 @@
 #define REST_LEAST_NSEC 20000L
 #define REST_MOST_NSEC	500000L
 
-/*
- * A thread that takes so many turns in a row is the tenant. Others look for so long, and rest if the tenant takes a turn
- * meanwhile, or is inside. A new tenant fetches into its cache what the former one has worked with, which takes tens of
- * microseconds. So the tenant stays, and the others come in between, rarely.
- */
-#define TENANT_IN_A_ROW	 3u
-#define TENANT_LOOK	 64u
-#define TENANT_REST_NSEC 100000L
-
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
 
 static uint32_t this_thread(void)
@@ -104,65 +95,13 @@ static __attribute__((noinline)) void wait_for_latch(struct lock *lock, uint32_t
 	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
 }
 
-/* The caller has the latch. */
+/* The caller has the latch. So it is not on its way in elsewhere, and its stores to `inside` are all over. */
 static void come_in(struct lock *lock, uint32_t self)
 {
+	if (lock->bias_owner == self)
+		lock->bias_owner = 0;
 	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
 	lock->last = self;
-}
-
-static uint32_t tenant_of(struct lock *lock)
-{
-	return atomic_load_explicit(&lock->tenant, memory_order_relaxed);
-}
-
-bool lock_has_tenant(struct lock *lock)
-{
-	uint32_t tenant = tenant_of(lock);
-
-	return tenant && tenant != this_thread();
-}
-
-static bool tenant_is_inside(struct lock *lock)
-{
-	uint32_t tenant = tenant_of(lock);
-
-	return tenant && atomic_load_explicit(&lock->latch, memory_order_relaxed) == tenant;
-}
-
-bool lock_is_busy(struct lock *lock)
-{
-	uint32_t turns = atomic_load_explicit(&lock->turns, memory_order_relaxed);
-
-	/* It may be inside for long, where it finds much. */
-	if (tenant_is_inside(lock))
-		return true;
-	for (unsigned i = 0; i < TENANT_LOOK; i++)
-		cpu_relax();
-	return atomic_load_explicit(&lock->turns, memory_order_relaxed) != turns || tenant_is_inside(lock);
-}
-
-void lock_rest(struct lock *lock)
-{
-	const struct timespec rest = {.tv_nsec = TENANT_REST_NSEC};
-
-	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed); /* nobody becomes the bias owner meanwhile */
-	nanosleep(&rest, NULL);
-	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
-}
-
-void lock_vacate(struct lock *lock)
-{
-	atomic_store_explicit(&lock->tenant, 0, memory_order_relaxed);
-}
-
-void lock_take_turn(struct lock *lock)
-{
-	if (tenant_of(lock) == lock_thread)
-		atomic_store_explicit(&lock->turns, atomic_load_explicit(&lock->turns, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
-	else if (lock->in_a_row >= TENANT_IN_A_ROW && !tenant_of(lock))
-		atomic_store_explicit(&lock->tenant, lock_thread, memory_order_relaxed);
 }
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way)
@@ -206,13 +145,11 @@ static void bias_if_usual(struct lock *lock)
 	lock->in_a_row = 0;
 	if (atomic_load_explicit(&lock->waiting, memory_order_relaxed))
 		return; /* it was only the quickest of many */
-	if (!lock->bias_owner ||
-	    (lock->bias_owner != lock->last && has_ended(lock->bias_owner_id))) {
-		lock->bias_owner = lock->last;
-		lock->bias_owner_id = (pid_t)syscall(SYS_gettid);
-	}
-	if (lock->bias_owner == lock->last)
-		atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
+	if (lock->bias_owner && !has_ended(lock->bias_owner_id))
+		return;
+	lock->bias_owner = lock->last;
+	lock->bias_owner_id = (pid_t)syscall(SYS_gettid);
+	atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
 }
 
 int lock_release_slowly(struct lock *lock, int result)

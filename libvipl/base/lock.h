@@ -2,22 +2,17 @@
 /*
  * Biased locks: a lock costs its usual thread no locked instruction, and other threads one.
  *
- * The first thread that has taken it many times in a row is its bias owner from then on. While
- * no other thread comes, the bias owner owns it: it enters and leaves with plain stores to `inside`. Another
- * thread first takes the latch, revokes the ownership, and waits until the bias owner is not inside. The
- * bias owner becomes the owner again after it has taken the lock many more times in a row, while no other waited.
+ * A thread that has taken it many times in a row, while no other waited, is its bias owner. While no other thread comes, the bias
+ * owner owns it: it enters and leaves with plain stores to `inside`. Another thread first takes the latch, revokes the ownership,
+ * and waits until the bias owner is not inside.
  *
  * The latch is one word, the number of the thread that has it. A thread takes it by a compare-and-exchange, and lets go of it by
  * a plain store: it wakes nobody. A thread that finds it taken looks several times, sleeps for a moment, and looks again. So a
  * thread that comes again at once finds the lock, and what it guards, still in its cache.
  *
- * Where many threads do little else than to come, each takes the cache lines from the others, and all together are slower than
- * one alone. So of those that would rest the one that comes again and again is the tenant, and the others rest while it is
- * inside, or goes on quickly: each for a few milliseconds, then it comes in between. If the tenant takes its time elsewhere,
- * nobody rests.
- *
- * The bias owner stays the bias owner for as long as it lives, also when the lock's memory is given to another object:
- * it may be delayed on its way in for any time, and its store to `inside` must not be taken for another thread's.
+ * A bias owner that is revoked may be delayed on its way in for any time, and its store to `inside` must not be taken for another
+ * thread's. So it stays the bias owner, also when the lock's memory is given to another object, until it comes by the latch
+ * (litmus/bias_moves), or ends.
  */
 #ifndef VIPL_LOCK_H
 #define VIPL_LOCK_H
@@ -34,8 +29,6 @@ struct lock {
 	_Atomic uint32_t inside; /* 1: the bias owner is */
 	_Atomic uint32_t latch;	 /* the thread that has come in by it, or is about to; or 0 */
 	_Atomic uint32_t waiting; /* threads that wait for it */
-	_Atomic uint32_t tenant; /* a thread's number, or 0 */
-	_Atomic uint32_t turns;	 /* counts how often the tenant has come */
 	uint32_t bias_owner, last, in_a_row; /* the latch guards these, and the next */
 	pid_t bias_owner_id;		    /* the kernel's number of it */
 };
@@ -58,20 +51,15 @@ enum lock_way {
 void lock_acquire_slowly(struct lock *lock, enum lock_way way);
 /* After LOCK_CONTENDED. Returns false if the thread would have to wait, or to end an ownership. */
 bool lock_try(struct lock *lock);
-/*
- * These are for a thread that lock_enter() has told LOCK_CONTENDED, before lock_acquire_slowly(). lock_has_tenant() tells
- * whether another thread is the tenant, and lock_is_busy(), which looks for some microseconds, whether it is inside, or goes on
- * quickly. Then lock_rest() sleeps for a moment: LOCK_RESTS times are enough. lock_vacate() ends the tenancy of a thread that
- * does not go on. Once inside, who would have rested calls lock_take_turn(): so it becomes the tenant, and stays it.
- */
-#define LOCK_RESTS 20u
-bool lock_has_tenant(struct lock *lock);
-bool lock_is_busy(struct lock *lock);
-void lock_rest(struct lock *lock);
-void lock_vacate(struct lock *lock);
-void lock_take_turn(struct lock *lock);
 /* For a thread that has come in by the latch, or whose ownership was revoked inside. Returns `result`. */
 int lock_release_slowly(struct lock *lock, int result);
+
+/* Whether a thread is inside: of no use but as a hint. */
+static inline bool lock_seems_taken(const struct lock *lock)
+{
+	return atomic_load_explicit(&lock->latch, memory_order_relaxed) ||
+	       atomic_load_explicit(&lock->inside, memory_order_relaxed);
+}
 
 /*
  * Whether the lock is owned by the caller. Only bias owners are, and only where the light fence is free,
@@ -108,8 +96,7 @@ static inline void lock_acquire(struct lock *lock)
 
 /*
  * A thread that came in by the latch stores 0 to `inside`, too. That is right: the bias owner is at most on its
- * way in, and turns back, since the lock has no owner while the latch is taken. Only the bias owner itself makes
- * itself the owner again.
+ * way in, and turns back, since the lock has no owner while the latch is taken.
  */
 static inline int lock_release_with(struct lock *lock, int result)
 {

@@ -117,39 +117,6 @@ void cq_show(struct cq *cq, struct cq_look *look)
 	atomic_store_explicit(&cq->look, look, memory_order_release);
 }
 
-/* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
-static bool seems_empty(struct cq *cq, const struct cq_look *look)
-{
-	return look->is_empty(look) && entries_seem_none(&cq->entries);
-}
-
-bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
-{
-	struct cq_look *look = way == LOCK_CONTENDED
-				       ? atomic_load_explicit(&cq->look, memory_order_acquire)
-				       : NULL;
-	unsigned rests = 0;
-
-	if (look && seems_empty(cq, look))
-		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) &&
-		       lock_try(&cq->lock);
-	while (gives_way && look && rests++ < LOCK_RESTS && lock_has_tenant(&cq->lock)) {
-		bool is_busy = lock_is_busy(&cq->lock);
-
-		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
-			return false;
-		if (!is_busy) {
-			lock_vacate(&cq->lock);
-			break;
-		}
-		lock_rest(&cq->lock);
-	}
-	lock_acquire_slowly(&cq->lock, way);
-	if (gives_way)
-		lock_take_turn(&cq->lock);
-	return true;
-}
-
 /* The lock is held. A thread that sleeps would find something. */
 static bool has_something(struct cq *cq)
 {

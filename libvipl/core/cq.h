@@ -42,6 +42,7 @@ struct cq {
 	_Atomic(struct cq_look *) look; /* for threads without the lock; NULL: the device offers none */
 	struct cq_look *kept_look; /* the last look that the device offered for a CQ in this memory */
 	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
+	_Atomic uint32_t tenant;   /* of a VIPL CQ: the number of a thread, or 0: see cq_tenant.c */
 
 	bool is_public;	      /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */
@@ -124,7 +125,7 @@ void cq_look(struct cq *cq, struct object *owner);
 
 /*
  * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held, and nobody was
- * waited for. The CQ may be gone, so the caller compares the handle after this. A caller that `gives_way` rests for the lock's
+ * waited for. The CQ may be gone, so the caller compares the handle after this. A caller that `gives_way` rests for the CQ's
  * tenant: one that wants any completion, and has no lock.
  */
 bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way);

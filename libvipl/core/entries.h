@@ -44,10 +44,15 @@ int entries_admit(struct cq *cq, struct workqueue *queue);
 /* [nic] It does not any more: its entries vanish, all others stay in their order. */
 void entries_dismiss(struct cq *cq, struct workqueue *queue);
 
+/* Without the CQ's lock. It moves with each entry that is taken. */
+static inline const uint32_t *entries_first(const struct entries *entries)
+{
+	return __atomic_load_n(&entries->first, __ATOMIC_ACQUIRE);
+}
 /* Without the CQ's lock. Returns false if there was an entry all the time. */
 static inline bool entries_seem_none(const struct entries *entries)
 {
-	return __atomic_load_n(&entries->first, __ATOMIC_ACQUIRE) == __atomic_load_n(&entries->last, __ATOMIC_ACQUIRE);
+	return entries_first(entries) == __atomic_load_n(&entries->last, __ATOMIC_ACQUIRE);
 }
 
 /* The CQ's lock is held in all that follows. */

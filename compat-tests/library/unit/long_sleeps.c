@@ -9,9 +9,11 @@
 #include <time.h>
 
 #define LONG_SEC 20
+#define LOCK_REST_NSEC 700000 /* a lock's waiters sleep less: lock.c */
 
 static atomic_bool lasts;
 static _Atomic unsigned sleepers, in_vain;
+static _Atomic unsigned rests;
 
 void sleep_long(bool is_long)
 {
@@ -53,4 +55,18 @@ long __wrap_syscall(long number, ...)
 	sleepers -= is_sleep;
 	in_vain += is_long && result < 0 && errno == ETIMEDOUT;
 	return result;
+}
+
+unsigned long_rests(void)
+{
+	return rests;
+}
+
+int __real_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	rests += time->tv_nsec > LOCK_REST_NSEC;
+	return __real_nanosleep(time, left);
 }

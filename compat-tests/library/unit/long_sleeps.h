@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // A thread that sleeps at a word in shared memory sleeps for a second at most, so one that nobody wakes goes on all the
-// same. These make it sleep far longer, and count. A test program has them by the linker's --wrap=syscall.
+// same. These make it sleep far longer, and count. A test program has them by the linker's --wrap=syscall, and the last one by
+// --wrap=nanosleep.
 #pragma once
 
 #include <stdbool.h>
@@ -15,6 +16,8 @@ void sleep_long(bool is_long);
 unsigned long_sleepers(void);
 // Sleeps that have ended since the last sleep_long() because nobody has woken the thread.
 unsigned sleeps_in_vain(void);
+// Calls of nanosleep() for longer than a lock's waiters sleep.
+unsigned long_rests(void);
 
 #ifdef __cplusplus
 }

@@ -45,17 +45,12 @@ unsigned shim_cq_lock_waiting(void *cq)
 
 void shim_cq_set_tenant(void *cq, unsigned tenant)
 {
-	atomic_store(&cq_at(cq)->lock.tenant, tenant);
+	atomic_store(&cq_at(cq)->tenant, tenant);
 }
 
 unsigned shim_cq_tenant(void *cq)
 {
-	return atomic_load(&cq_at(cq)->lock.tenant);
-}
-
-void shim_cq_turn(void *cq)
-{
-	atomic_fetch_add(&cq_at(cq)->lock.turns, 1);
+	return atomic_load(&cq_at(cq)->tenant);
 }
 
 unsigned shim_cq_waiters(void *cq)
@@ -100,28 +95,6 @@ int shim_lock_has_favourite(const struct lock *lock)
 int shim_lock_is_waited_for(const struct lock *lock)
 {
 	return atomic_load(&lock->waiting) != 0;
-}
-
-int shim_lock_has_tenant(struct lock *lock)
-{
-	return lock_has_tenant(lock);
-}
-
-int shim_lock_is_busy(struct lock *lock)
-{
-	return lock_is_busy(lock);
-}
-
-void shim_lock_take_turn(struct lock *lock)
-{
-	lock_acquire(lock);
-	lock_take_turn(lock);
-	lock_release(lock);
-}
-
-void shim_lock_vacate(struct lock *lock)
-{
-	lock_vacate(lock);
 }
 
 int shim_lock_is_owned(const struct lock *lock)

@@ -22,10 +22,9 @@ void shim_cq_lock(void *cq);
 void shim_cq_unlock(void *cq);
 // Threads that want the lock.
 unsigned shim_cq_lock_waiting(void *cq);
-// The tenant of the lock, and another turn of it: see lock.h.
+// See cq_tenant.c. 0: there is none.
 void shim_cq_set_tenant(void *cq, unsigned tenant);
 unsigned shim_cq_tenant(void *cq);
-void shim_cq_turn(void *cq);
 // Threads in VipCQWait that have looked in vain.
 unsigned shim_cq_waiters(void *cq);
 
@@ -44,12 +43,6 @@ int shim_lock_is_owned(const struct lock *lock);
 // True when the lock has a bias owner, if it is owned or not.
 int shim_lock_has_favourite(const struct lock *lock);
 int shim_lock_is_waited_for(const struct lock *lock);
-// Of the tenant: see lock.h.
-int shim_lock_has_tenant(struct lock *lock);
-int shim_lock_is_busy(struct lock *lock);
-// Takes it, as one does who would rest, and lets go.
-void shim_lock_take_turn(struct lock *lock);
-void shim_lock_vacate(struct lock *lock);
 // From now on the calling thread is one of the library's.
 void shim_lock_be_guest(void);
 // True when the kernel has the system call that ownership needs.

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How threads that share a VIPL CQ make way for each other.
+ *
+ * Where many threads do little else than to look, each takes the cache lines from the others, and all together are slower than one
+ * alone. So the thread that comes again and again is the CQ's tenant. While it goes on quickly the others rest, each for some
+ * milliseconds, and then come in between. A new tenant fetches into its cache what the former one has worked with, which takes
+ * tens of microseconds. So the tenant stays until it takes its time elsewhere; then nobody rests.
+ */
+#include <time.h>
+
+#include "base/cpu_relax.h"
+#include "entries.h"
+
+#define IN_A_ROW	3u  /* a thread that comes so often is the tenant */
+#define LOOK_TURNS	64u /* so long another thread looks whether the tenant goes on */
+#define RESTS		22u
+#define REST_LEAST_NSEC 100000L
+#define REST_MOST_NSEC	800000L
+
+/* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
+static bool seems_empty(struct cq *cq, const struct cq_look *look)
+{
+	return look->is_empty(look) && entries_seem_none(&cq->entries);
+}
+
+/* Its tenant is another thread. */
+static bool is_let(struct cq *cq)
+{
+	uint32_t tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
+
+	return tenant && tenant != lock_thread;
+}
+
+/* A thread is inside, where it may be for long, or takes an entry meanwhile. */
+static bool is_served(const struct cq *cq)
+{
+	const uint32_t *first = entries_first(&cq->entries);
+
+	if (lock_seems_taken(&cq->lock))
+		return true;
+	for (unsigned i = 0; i < LOOK_TURNS; i++)
+		cpu_relax();
+	return entries_first(&cq->entries) != first || lock_seems_taken(&cq->lock);
+}
+
+static void rest(unsigned rests)
+{
+	const long nsec = REST_LEAST_NSEC << rests;
+	const struct timespec time = {.tv_nsec = nsec < REST_MOST_NSEC ? nsec : REST_MOST_NSEC};
+
+	nanosleep(&time, NULL);
+}
+
+/* Returns false if the CQ seems empty meanwhile. */
+static bool give_way(struct cq *cq, const struct cq_look *look)
+{
+	for (unsigned rests = 0; rests < RESTS && is_let(cq); rests++) {
+		bool goes_on = is_served(cq);
+
+		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
+			return false;
+		if (!goes_on)
+			atomic_store_explicit(&cq->tenant, 0, memory_order_relaxed);
+		else
+			rest(rests);
+	}
+	return true;
+}
+
+bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
+{
+	struct cq_look *look = way == LOCK_CONTENDED ? atomic_load_explicit(&cq->look, memory_order_acquire) : NULL;
+
+	if (look && seems_empty(cq, look))
+		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) && lock_try(&cq->lock);
+	if (gives_way && look && !give_way(cq, look))
+		return false;
+	lock_acquire_slowly(&cq->lock, way);
+	if (gives_way && cq->lock.in_a_row >= IN_A_ROW && !atomic_load_explicit(&cq->tenant, memory_order_relaxed))
+		atomic_store_explicit(&cq->tenant, lock_thread, memory_order_relaxed);
+	return true;
+}
