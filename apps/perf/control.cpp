@@ -18,7 +18,7 @@ bool is_failure(const Json &message)
 
 std::string of_peers(const Json &failure)
 {
-	return "the other side: " + failure["failed"].get<std::string>();
+	return "the other side: " + text_of(failure["failed"]);
 }
 } // namespace
 

@@ -93,6 +93,8 @@ def unknown(suite):
         (["--nic=no such nic"], 'VipOpenNic("no such nic") answers VIP_INVALID_PARAMETER'),
         (["--library=/nowhere/libvipl.so"], "vip_conformance: /nowhere/libvipl.so: "),
         (["--nic=via_lo", "--peer=localhost:1"], "vip_conformance: nobody serves at localhost, port 1"),
+        (["--library="], "usage: vip_conformance"),
+        (["--nic=via_lo", "--peer="], "usage: vip_conformance"),
     ):
         run = Run(suite, *options)
         assert run.status == 2

@@ -104,7 +104,7 @@ Options parseOptions(int *argc, char **argv)
 	options.library = setting(kLibrary, DEFAULT_LIBRARY);
 	options.nic = setting(kNic, "nic0");
 	for (int which; (which = getopt_long(*argc, argv, "", known, nullptr)) != -1;) {
-		if (which == '?')
+		if (which == '?' || (optarg && !*optarg))
 			usage(false);
 		kKnown[which].take(&options);
 	}

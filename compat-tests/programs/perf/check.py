@@ -216,7 +216,7 @@ def test_peers_reason():
     """The server fails while both connect, and the client's message contains the server's reason."""
     place = b'{"host":[127,0,0,1,0,0],"mark":[1]}\n'  # no server waits there, over via_lo
     begins = b'{"handle":1,"target":0,"mtu":32768}\n'  # a match's words after that
-    for reason, told in ((b'{"failed":"it rains"}', "the other side: it rains"),
+    for reason, told in ((b'{"failed":"it\\u001b rains"}', 'the other side: "it\\u001b rains"'),
                          (b"never JSON", "what the other side says is no vip_perf's")):
         with socket.create_server(("localhost", 0)) as server:
             client = Client(command("latency", "localhost", "--port", str(server.getsockname()[1]),
