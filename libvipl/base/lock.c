@@ -21,7 +21,7 @@
 #define TURNS_LEAST	64u
 #define TURNS_MOST	512u
 #define REST_LEAST_NSEC 20000L
-#define REST_MOST_NSEC	500000L
+#define REST_MOST_NSEC	640000L
 
 _Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
 
@@ -95,7 +95,10 @@ static __attribute__((noinline)) void wait_for_latch(struct lock *lock, uint32_t
 	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
 }
 
-/* The caller has the latch. So it is not on its way in elsewhere, and its stores to `inside` are all over. */
+/*
+ * The caller has the latch. A former bias owner has left lock_enter(), so it stores nothing more to `inside`, and the latch orders
+ * its stores before those of the next bias owner.
+ */
 static void come_in(struct lock *lock, uint32_t self)
 {
 	if (lock->bias_owner == self)

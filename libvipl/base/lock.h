@@ -54,6 +54,12 @@ bool lock_try(struct lock *lock);
 /* For a thread that has come in by the latch, or whose ownership was revoked inside. Returns `result`. */
 int lock_release_slowly(struct lock *lock, int result);
 
+/* How often the caller has come in a row. It has come in by the latch. */
+static inline uint32_t lock_in_a_row(const struct lock *lock)
+{
+	return lock->in_a_row;
+}
+
 /* Whether a thread is inside: of no use but as a hint. */
 static inline bool lock_seems_taken(const struct lock *lock)
 {
@@ -96,7 +102,7 @@ static inline void lock_acquire(struct lock *lock)
 
 /*
  * A thread that came in by the latch stores 0 to `inside`, too. That is right: the bias owner is at most on its
- * way in, and turns back, since the lock has no owner while the latch is taken.
+ * way in, and turns back, since the lock has no owner while the latch is taken. Later, too, since nobody else makes it the owner.
  */
 static inline int lock_release_with(struct lock *lock, int result)
 {

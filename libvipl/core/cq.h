@@ -42,9 +42,11 @@ struct cq {
 	_Atomic(struct cq_look *) look; /* for threads without the lock; NULL: the device offers none */
 	struct cq_look *kept_look; /* the last look that the device offered for a CQ in this memory */
 	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
-	_Atomic uint32_t tenant;   /* of a VIPL CQ: the number of a thread, or 0: see cq_tenant.c */
+	/* Of a VIPL CQ: see cq_tenant.c. Threads that rest write it, so it has its own cache line. */
+	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t tenant; /* the number of a thread, or 0 */
+	_Atomic unsigned resting;			   /* threads */
 
-	bool is_public;	      /* a VIPL CQ */
+	alignas(OBJECT_ALIGNMENT) bool is_public; /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */
 	struct nic *nic;
 	struct device_cq *device_cq;
@@ -124,9 +126,9 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 void cq_look(struct cq *cq, struct object *owner);
 
 /*
- * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held, and nobody was
- * waited for. The CQ may be gone, so the caller compares the handle after this. A caller that `gives_way` rests for the CQ's
- * tenant: one that wants any completion, and has no lock.
+ * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held. The CQ may be gone,
+ * so the caller compares the handle after this. A caller that wants any completion, and holds no lock, `gives_way`: it rests
+ * while another thread is the CQ's tenant and goes on.
  */
 bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way);
 static inline bool cq_enter(struct cq *cq)

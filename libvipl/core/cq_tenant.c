@@ -3,20 +3,26 @@
  * How threads that share a VIPL CQ make way for each other.
  *
  * Where many threads do little else than to look, each takes the cache lines from the others, and all together are slower than one
- * alone. So the thread that comes again and again is the CQ's tenant. While it goes on quickly the others rest, each for some
- * milliseconds, and then come in between. A new tenant fetches into its cache what the former one has worked with, which takes
- * tens of microseconds. So the tenant stays until it takes its time elsewhere; then nobody rests.
+ * alone. So the thread that comes again and again is the CQ's tenant. The others rest while a thread is inside, or takes entries
+ * quickly, which is mostly the tenant; then they come in between. A new tenant fetches into its cache what the former one has worked
+ * with, which takes tens of microseconds. So the tenant stays until it takes its time elsewhere; then nobody rests.
  */
 #include <time.h>
 
 #include "base/cpu_relax.h"
+#include "cq.h"
 #include "entries.h"
 
-#define IN_A_ROW	3u  /* a thread that comes so often is the tenant */
-#define LOOK_TURNS	64u /* so long another thread looks whether the tenant goes on */
-#define RESTS		22u
-#define REST_LEAST_NSEC 100000L
-#define REST_MOST_NSEC	800000L
+#define IN_A_ROW   3u  /* a thread that comes so often is the tenant */
+#define LOOK_TURNS 64u /* so long another thread looks whether the CQ is served */
+
+/*
+ * Who looks, or comes in between, takes cache lines from the tenant. So the more threads rest the longer each does: one for 2 ms
+ * in all, as a sleep takes longer than it shall; sixteen for 16 ms.
+ */
+#define RESTS	  20u
+#define REST_NSEC 50000L /* for each thread that rests */
+#define REST_MOST 16u	 /* threads that count */
 
 /* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
 static bool seems_empty(struct cq *cq, const struct cq_look *look)
@@ -24,7 +30,7 @@ static bool seems_empty(struct cq *cq, const struct cq_look *look)
 	return look->is_empty(look) && entries_seem_none(&cq->entries);
 }
 
-/* Its tenant is another thread. */
+/* The CQ's tenant is another thread. */
 static bool is_let(struct cq *cq)
 {
 	uint32_t tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
@@ -44,12 +50,13 @@ static bool is_served(const struct cq *cq)
 	return entries_first(&cq->entries) != first || lock_seems_taken(&cq->lock);
 }
 
-static void rest(unsigned rests)
+static void rest(struct cq *cq)
 {
-	const long nsec = REST_LEAST_NSEC << rests;
-	const struct timespec time = {.tv_nsec = nsec < REST_MOST_NSEC ? nsec : REST_MOST_NSEC};
+	unsigned resting = atomic_fetch_add_explicit(&cq->resting, 1, memory_order_relaxed) + 1;
+	const struct timespec pause = {.tv_nsec = REST_NSEC * (resting < REST_MOST ? resting : REST_MOST)};
 
-	nanosleep(&time, NULL);
+	nanosleep(&pause, NULL);
+	atomic_fetch_sub_explicit(&cq->resting, 1, memory_order_relaxed);
 }
 
 /* Returns false if the CQ seems empty meanwhile. */
@@ -63,7 +70,7 @@ static bool give_way(struct cq *cq, const struct cq_look *look)
 		if (!goes_on)
 			atomic_store_explicit(&cq->tenant, 0, memory_order_relaxed);
 		else
-			rest(rests);
+			rest(cq);
 	}
 	return true;
 }
@@ -77,7 +84,8 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 	if (gives_way && look && !give_way(cq, look))
 		return false;
 	lock_acquire_slowly(&cq->lock, way);
-	if (gives_way && cq->lock.in_a_row >= IN_A_ROW && !atomic_load_explicit(&cq->tenant, memory_order_relaxed))
+	if (gives_way && look && lock_in_a_row(&cq->lock) >= IN_A_ROW &&
+	    !atomic_load_explicit(&cq->tenant, memory_order_relaxed))
 		atomic_store_explicit(&cq->tenant, lock_thread, memory_order_relaxed);
 	return true;
 }

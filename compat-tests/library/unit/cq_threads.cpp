@@ -195,17 +195,45 @@ TEST_F(CqThreads, TheTenantIsWhoLooksSeveralTimesInARowAndStaysIt)
 TEST_F(CqThreads, WhoRestsForTheTenantComesInAfterAWhileAndDoesNotEndItsTenancy)
 {
 	const unsigned nobody = 0x7fffffff;
-	const unsigned before = long_rests();
 	Pair pair = add_pair();
-
 
 	expect_receive(pair, 0);
 	send(pair, 0);
 	shim_cq_set_tenant(cq, nobody);
 	shim_cq_lock(cq); // as if the tenant were inside
+	const unsigned before = tenant_rests();
 	auto looked = std::async(std::launch::async, [this] { return look(); });
-	EXPECT_TRUE(eventually([&] { return long_rests() > before; }));
+	EXPECT_TRUE(eventually([&] { return tenant_rests() > before; }));
+	EXPECT_TRUE(eventually([&] { return shim_cq_lock_waiting(cq) > 0; })) << "it has rested enough";
 	EXPECT_EQ(shim_cq_tenant(cq), nobody);
+	shim_cq_unlock(cq);
+	EXPECT_EQ(looked.get(), VIP_SUCCESS);
+}
+
+TEST_F(CqThreads, TheTenantRestsForNobody)
+{
+	Pair pair = add_pair();
+	std::promise<void> is_tenant, may_look;
+
+	for (size_t i = 0; i < 20; i++) {
+		expect_receive(pair, i);
+		send(pair, i);
+	}
+	shim_cq_set_tenant(cq, 0);
+	auto looked = std::async(std::launch::async, [&] {
+		for (int i = 0; i < 15 && !shim_cq_tenant(cq); i++)
+			look();
+		is_tenant.set_value();
+		may_look.get_future().wait();
+		return look();
+	});
+	is_tenant.get_future().wait();
+	EXPECT_NE(shim_cq_tenant(cq), 0u);
+	shim_cq_lock(cq);
+	const unsigned before = tenant_rests();
+	may_look.set_value();
+	EXPECT_TRUE(eventually([&] { return shim_cq_lock_waiting(cq) > 0; }));
+	EXPECT_EQ(tenant_rests(), before);
 	shim_cq_unlock(cq);
 	EXPECT_EQ(looked.get(), VIP_SUCCESS);
 }

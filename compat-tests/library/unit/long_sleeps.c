@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define LONG_SEC 20
-#define LOCK_REST_NSEC 700000 /* a lock's waiters sleep less: lock.c */
+#define REST_NSEC      50000 /* of a thread that rests alone: cq_tenant.c. Who waits for a lock sleeps for no such time. */
 
 static atomic_bool lasts;
 static _Atomic unsigned sleepers, in_vain;
@@ -57,7 +57,7 @@ long __wrap_syscall(long number, ...)
 	return result;
 }
 
-unsigned long_rests(void)
+unsigned tenant_rests(void)
 {
 	return rests;
 }
@@ -67,6 +67,6 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 {
-	rests += time->tv_nsec > LOCK_REST_NSEC;
+	rests += time->tv_nsec == REST_NSEC;
 	return __real_nanosleep(time, left);
 }

@@ -16,8 +16,8 @@ void sleep_long(bool is_long);
 unsigned long_sleepers(void);
 // Sleeps that have ended since the last sleep_long() because nobody has woken the thread.
 unsigned sleeps_in_vain(void);
-// Calls of nanosleep() for longer than a lock's waiters sleep.
-unsigned long_rests(void);
+// Rests of threads for the tenant of a CQ: see cq_tenant.c.
+unsigned tenant_rests(void);
 
 #ifdef __cplusplus
 }

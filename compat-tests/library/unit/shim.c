@@ -87,7 +87,7 @@ int shim_lock_try(struct lock *lock)
 	return lock_try(lock);
 }
 
-int shim_lock_has_favourite(const struct lock *lock)
+int shim_lock_has_bias_owner(const struct lock *lock)
 {
 	return lock->bias_owner != 0;
 }
@@ -95,6 +95,11 @@ int shim_lock_has_favourite(const struct lock *lock)
 int shim_lock_is_waited_for(const struct lock *lock)
 {
 	return atomic_load(&lock->waiting) != 0;
+}
+
+int shim_lock_is_own(const struct lock *lock)
+{
+	return lock_is_own(lock);
 }
 
 int shim_lock_is_owned(const struct lock *lock)

@@ -40,8 +40,9 @@ void shim_lock_release(struct lock *lock);
 int shim_lock_try(struct lock *lock);
 // True when the lock is owned.
 int shim_lock_is_owned(const struct lock *lock);
+int shim_lock_is_own(const struct lock *lock);
 // True when the lock has a bias owner, if it is owned or not.
-int shim_lock_has_favourite(const struct lock *lock);
+int shim_lock_has_bias_owner(const struct lock *lock);
 int shim_lock_is_waited_for(const struct lock *lock);
 // From now on the calling thread is one of the library's.
 void shim_lock_be_guest(void);
