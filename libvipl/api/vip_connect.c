@@ -140,8 +140,10 @@ static VIP_RETURN request(VIP_VI_HANDLE handle, const VIP_NET_ADDRESS *local, co
 		return VIP_INVALID_PARAMETER;
 	rc = target_read(&target, vi->nic, local, remote);
 	if (rc == VIP_SUCCESS) {
+		target.own.peer_to_peer = !attributes;
+		target.deadline = deadline;
 		pthread_mutex_lock(&vi->nic->lock);
-		rc = attributes ? attempt_request(vi, &target, deadline) : attempt_request_peer(vi, &target, deadline);
+		rc = attempt_request(vi, &target);
 		if (rc == VIP_SUCCESS && attributes)
 			describe_peer(attributes, &vi->peer);
 		pthread_mutex_unlock(&vi->nic->lock);

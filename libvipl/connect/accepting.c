@@ -105,9 +105,9 @@ static void client_ready(struct watch *watch)
 	hear(container_of(watch, struct client, conversation.watched.watch));
 }
 
-static void client_expired(struct timer *timer)
+static void client_expired(struct watched_socket *watched)
 {
-	drop(container_of(timer, struct client, conversation.watched.timer), 0);
+	drop(container_of(watched, struct client, conversation.watched), 0);
 }
 
 /* ---- accepting them ---- */
@@ -119,10 +119,8 @@ static void leave_alone(struct listening_socket *listening, int64_t nsec)
 	socket_set_time(&listening->watched, nsec);
 }
 
-static void listening_expired(struct timer *timer)
+static void listening_expired(struct watched_socket *watched)
 {
-	struct watched_socket *watched = container_of(timer, struct watched_socket, timer);
-
 	if (watched->connector->spare_fd < 0)
 		socket_spare(watched->connector);
 	socket_watch(watched, EPOLLIN);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asking for a listener, at one place of the discriminator after the other, and again after a pause. Until the answer comes
- * the endpoint is only prepared, so posted receives outlive every failure.
+ * Attempts to connect. Asking for a listener, at one place of the discriminator after the other, and again after a pause. Until the
+ * answer comes the endpoint is only prepared, so posted receives outlive every failure. The data path and the end of each attempt,
+ * also of an end that is asked.
  */
 #include <errno.h>
 #include <string.h>
@@ -47,16 +48,109 @@ static void pause_asking(struct connection *connection, VIP_RETURN reason)
 
 	connection->stage = PAUSING;
 	connection->last = reason;
-	socket_set_time(&connection->conversation.watched, connection->pause);
+	connection_set_deadline(connection, clock_nsec() + connection->pause);
 	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
 	endpoint_pauses(connection->vi);
 }
 
-static void fail_asking(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
+/* ---- the end of an attempt ---- */
+
+void connection_decided(struct connection *connection)
 {
-	if (connection_failed(connection, reason, last_word))
+	if (!connection->acceptor)
+		return;
+	TAILQ_REMOVE(&connector_of(connection)->awaiting, connection, in_awaiting);
+	acceptor_close(connection->acceptor);
+	connection->acceptor = NULL;
+}
+
+void connection_succeeded(struct connection *connection)
+{
+	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
+	connection->stage = CONNECTED;
+	connection_decided(connection);
+	endpoint_connected(connection->vi, &connection->peer);
+}
+
+void connection_awaits(struct connection *connection)
+{
+	connection->stage = AWAITING;
+	connection_set_deadline(connection, DEADLINE_NEVER);
+}
+
+/* The socket stays until the device is done with the peer. */
+static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
+{
+	connection->stage = UNCONNECTED;
+	goes_on = endpoint_refused(connection->vi, reason, goes_on);
+	conversation_end(&connection->conversation, last_word);
+	if (!goes_on)
+		connection_decided(connection);
+	else if (connection->acceptor)
+		connection_awaits(connection);
+	else
 		pause_asking(connection, reason);
 }
+
+void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
+{
+	end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
+}
+
+/* A host has not answered: the log tells where. */
+static void tell_silence(const struct connection *connection)
+{
+	struct device *device = connector_of(connection)->device;
+	const struct target *target = connection->target;
+	struct place at[PLACE_ADDRESSES];
+	char host[INET6_ADDRSTRLEN];
+
+	device->ops->place(device, &target->host, &target->wanted, connection->place, at);
+	host_text(&target->host, host);
+	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)", host,
+			(unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port)); /* or of IPv6 */
+}
+
+/* There is no time any more. */
+static VIP_RETURN asking_result(const struct connection *connection)
+{
+	bool is_old = connection->heard_at || clock_nsec() - connection->began >= ANSWER_NSEC;
+
+	if (connection->stage == REACHING)
+		tell_silence(connection);
+	if (connection->stage >= AWAITING || connection->target->own.peer_to_peer || connection->last != VIP_NO_MATCH)
+		return VIP_TIMEOUT;
+	return connection->stage == PAUSING || (!is_old && !connection->is_unsure) ? VIP_NO_MATCH : VIP_TIMEOUT;
+}
+
+/* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
+void connection_cancel(struct connection *connection)
+{
+	end_attempt(connection, asking_result(connection), false, 0);
+}
+
+/* ---- the data path ---- */
+
+int connection_raise(struct connection *connection, bool accepts)
+{
+	struct conversation *conversation = &connection->conversation;
+	int error;
+
+	conversation->peer.socket = conversation->watched.fd;
+	/* The peer may send as soon as it has the answer. */
+	endpoint_establishing(connection->vi);
+	error = ops_of(connector_of(connection))->raise(connection->endpoint, accepts, &connection->target->own,
+							&connection->peer, &conversation->peer);
+	conversation_close_fds(conversation);
+	return error;
+}
+
+VIP_RETURN raising_result(int error)
+{
+	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
+}
+
+/* ---- no answer ---- */
 
 /*
  * There may be a listener, or may be one later. A dead host may come to life, and a peer may ask, as long as the caller has time;
@@ -68,7 +162,7 @@ static void no_answer(struct connection *connection, VIP_RETURN reason)
 		conversation_end(&connection->conversation, 0);
 		pause_asking(connection, reason);
 	} else {
-		fail_asking(connection, reason, 0);
+		connection_failed(connection, reason, 0);
 	}
 }
 
@@ -96,12 +190,12 @@ static void fail_for(struct connection *connection, int error)
 		break;
 	default:
 		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
-		fail_asking(connection, VIP_ERROR_RESOURCE, 0);
+		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
 		return;
 	}
 	host_text(&connection->target->host, host);
 	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
-	fail_asking(connection, VIP_NOT_REACHABLE, 0);
+	connection_failed(connection, VIP_NOT_REACHABLE, 0);
 }
 
 /* ---- at a place ---- */
@@ -124,7 +218,7 @@ static void ask(struct connection *connection)
 	ops_of(connector_of(connection))->describe(connection->endpoint, &own);
 	if (conversation_say(conversation, target->own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST, &target->own,
 			     &target->wanted, &own))
-		socket_set_time(&conversation->watched, connection->patience);
+		connection_set_deadline(connection, clock_nsec() + connection->patience);
 	else if (errno == ETOOMANYREFS || is_refused(errno))
 		fail_for(connection, errno);
 	else
@@ -192,7 +286,7 @@ static void ask_next(struct connection *connection)
 		}
 		if (error == EINPROGRESS) {
 			connection->stage = REACHING;
-			socket_set_time(&connection->conversation.watched, TCP_NSEC);
+			connection_set_deadline(connection, clock_nsec() + TCP_NSEC);
 			return;
 		}
 		conversation_end(&connection->conversation, 0);
@@ -216,6 +310,7 @@ static void ask_all(struct connection *connection)
 	connection->heard_at = 0;
 	connection->is_unsure = false;
 	connection->place = 0;
+	connection_set_deadline(connection, DEADLINE_NEVER);
 	if (ops->route)
 		error = ops->route(connection->endpoint, &connection->target->host);
 	if (error != EINPROGRESS)
@@ -229,8 +324,6 @@ void connection_ask(struct connection *connection, struct device_endpoint *endpo
 	connection->last = VIP_NOT_DONE;
 	connection->patience = HERE_NSEC;
 	connection->pause = FIRST_PAUSE;
-	if (target->own.peer_to_peer)
-		timer_set(connector_of(connection), &connection->limit, target->deadline);
 	begin_grace(connection);
 	ask_all(connection);
 }
@@ -247,19 +340,6 @@ void connection_routed(struct connection *connection, int error)
 
 /* ---- the answer ---- */
 
-void asking_tell_silence(const struct connection *connection)
-{
-	struct device *device = connector_of(connection)->device;
-	const struct target *target = connection->target;
-	struct place at[PLACE_ADDRESSES];
-	char host[INET6_ADDRSTRLEN];
-
-	device->ops->place(device, &target->host, &target->wanted, connection->place, at);
-	host_text(&target->host, host);
-	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)", host,
-			(unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port)); /* or of IPv6 */
-}
-
 /* TCP has reached the place, or not. */
 static void reached(struct connection *connection)
 {
@@ -270,7 +350,7 @@ static void reached(struct connection *connection)
 	if (!fd_is_own(watched->fd) || getsockopt(watched->fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		error = EBADF;
 	if (error == ETIMEDOUT)
-		asking_tell_silence(connection);
+		tell_silence(connection);
 	if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
 		next_place(connection);
 	} else if (error) {
@@ -295,9 +375,9 @@ static void accepted(struct connection *connection)
 		error = connection_raise(connection, false);
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
-		fail_asking(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
+		connection_failed(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
 	} else if (!conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
-		fail_asking(connection, VIP_TIMEOUT, 0);
+		connection_failed(connection, VIP_TIMEOUT, 0);
 	} else {
 		connection_succeeded(connection);
 	}
@@ -313,26 +393,26 @@ static void answered(struct connection *connection)
 	case MESSAGE_HERE:
 		connection->heard_at = clock_nsec();
 		connection->patience = HERE_NSEC;
-		socket_set_deadline(&conversation->watched, DEADLINE_NEVER);
+		connection_set_deadline(connection, DEADLINE_NEVER);
 		break;
 	case MESSAGE_ACCEPT:
 		accepted(connection);
 		break;
 	case MESSAGE_REJECT:
-		fail_asking(connection, VIP_REJECT, 0);
+		connection_failed(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_BAD_VERSION:
 		log_error_ratelimited("the peer refuses this version of the library");
-		fail_asking(connection, VIP_REJECT, 0);
+		connection_failed(connection, VIP_REJECT, 0);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_error_ratelimited("the peer has another version of this library (%u, not %u)",
 				      (unsigned)conversation->in.version,
 				      (unsigned)connector_of(connection)->device->version);
-		fail_asking(connection, VIP_REJECT, 0);
+		connection_failed(connection, VIP_REJECT, 0);
 		break;
 	case HEARD_CUT:
-		fail_asking(connection, VIP_ERROR_RESOURCE, 0);
+		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
 		break;
 	case HEARD_LOST: /* it may come back */
 		no_answer(connection, VIP_TIMEOUT);
@@ -365,7 +445,7 @@ void asking_expired(struct connection *connection)
 {
 	switch (connection->stage) {
 	case REACHING:
-		asking_tell_silence(connection);
+		tell_silence(connection);
 		no_answer(connection, VIP_TIMEOUT);
 		break;
 	case ASKING:
@@ -378,15 +458,4 @@ void asking_expired(struct connection *connection)
 		ask_all(connection);
 		break;
 	}
-}
-
-VIP_RETURN asking_result(const struct connection *connection)
-{
-	bool is_old = connection->heard_at || clock_nsec() - connection->began >= ANSWER_NSEC;
-
-	if (connection->stage == REACHING)
-		asking_tell_silence(connection);
-	if (connection->last != VIP_NO_MATCH)
-		return VIP_TIMEOUT;
-	return connection->stage == PAUSING || (!is_old && !connection->is_unsure) ? VIP_NO_MATCH : VIP_TIMEOUT;
 }

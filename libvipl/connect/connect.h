@@ -57,7 +57,7 @@ struct target {
 	struct connect_info own;
 	struct in6_addr host;
 	struct discriminator wanted;
-	int64_t deadline; /* of a peer: then the attempt ends with VIP_TIMEOUT */
+	int64_t deadline; /* of the attempt */
 };
 
 /* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
@@ -71,10 +71,10 @@ void connection_destroy(struct connection *connection);
  * The result is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
- * host that has not answered until connection_cancel(), and a peer until the deadline of the target.
+ * host that has not answered, and a peer, until the deadline of the target or connection_cancel().
  */
 void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
-/* Waits for exactly this peer, who asks for us. Or not: false. */
+/* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
 bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
 /* Takes the request. */
 void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
@@ -84,10 +84,10 @@ void connection_routed(struct connection *connection, int error);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */
 bool connection_meet(struct connector *connector, struct client *client);
 /*
- * Gives up, and returns the result for the program: VIP_NO_MATCH if the last answers said that there is no listener, and what is
- * under way is too young for an answer; else VIP_TIMEOUT. connection_close() follows, when the endpoint is reset.
+ * Gives up an attempt. Reports VIP_NO_MATCH if the last answers said that there is no listener, and what is under way is too young
+ * for an answer; else VIP_TIMEOUT.
  */
-VIP_RETURN connection_cancel(struct connection *connection);
+void connection_cancel(struct connection *connection);
 /* Ends an attempt or a connection, and informs the peer, if there is one. */
 void connection_close(struct connection *connection);
 

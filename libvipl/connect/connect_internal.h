@@ -23,9 +23,7 @@ struct connection {
 	enum stage stage;
 	struct connect_info peer;
 
-	/* With a peer. */
-	struct timer limit;	   /* of the attempt */
-	struct acceptor *acceptor; /* the peer asks; or NULL */
+	struct acceptor *acceptor; /* a peer asks us; or NULL */
 	TAILQ_ENTRY(connection) in_awaiting;
 
 	/* Asking. */
@@ -44,8 +42,18 @@ static inline struct connector *connector_of(const struct connection *connection
 	return connection->conversation.watched.connector;
 }
 
-/* ---- attempt.c ---- */
+/* The attempt expires then, or when it has to end. */
+static inline void connection_set_deadline(struct connection *connection, int64_t deadline)
+{
+	const int64_t end = connection->target->deadline;
 
+	socket_set_deadline(&connection->conversation.watched, deadline < end ? deadline : end);
+}
+
+/* ---- asking.c ---- */
+
+/* From now on the peer that asks us may come. */
+void connection_awaits(struct connection *connection);
 /*
  * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
  * end, or its host, is gone, or the system lacks something.
@@ -55,23 +63,15 @@ VIP_RETURN raising_result(int error);
 /* The ends are connected. */
 void connection_succeeded(struct connection *connection);
 /*
- * The attempt has failed with this result. The other end hears the last word, if it is not 0. True: an end that asks has to go on,
- * as a peer that vanished amid connecting may come back while there is time. One that is asked waits again by itself.
+ * The attempt has failed with this result; but a peer that vanished amid connecting may come back while there is time. The other
+ * end hears the last word, if it is not 0.
  */
-bool connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
-/* There is no time any more. */
-void connection_timed_out(struct connection *connection);
+void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* The attempt is over. */
 void connection_decided(struct connection *connection);
-
-/* ---- asking.c ---- */
 
 /* The socket is ready, or the time for it is over. */
 void asking_ready(struct connection *connection);
 void asking_expired(struct connection *connection);
-/* A host has not answered: the log tells where. */
-void asking_tell_silence(const struct connection *connection);
-/* The caller has no more time. Returns what connection_cancel() does. */
-VIP_RETURN asking_result(const struct connection *connection);
 
 #endif

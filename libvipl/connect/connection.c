@@ -17,12 +17,6 @@
 
 /* ---- accepting ---- */
 
-/* An end that asks would have to go on; this one waits again by itself. */
-static void fail_asked(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
-{
-	connection_failed(connection, reason, last_word);
-}
-
 /* The data path, and the answer. 0 or errno; EPIPE when the requester is gone. */
 static int say_yes(struct connection *connection)
 {
@@ -54,17 +48,17 @@ void connection_accept(struct connection *connection, struct device_endpoint *en
 	error = socket_move(&client->conversation.watched, &conversation->watched);
 	free(client);
 	if (!error) {
-		socket_set_time(&conversation->watched, CONFIRM_NSEC);
+		connection_set_deadline(connection, clock_nsec() + CONFIRM_NSEC);
 		error = say_yes(connection);
 	}
 	if (!error)
 		return;
 	if (raising_result(error) == VIP_TIMEOUT) {
-		fail_asked(connection, VIP_TIMEOUT, 0);
+		connection_failed(connection, VIP_TIMEOUT, 0);
 		return;
 	}
 	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), socket_hint(error, ACCEPTING_CALLS));
-	fail_asked(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+	connection_failed(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
 }
 
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
@@ -78,14 +72,15 @@ bool connection_await(struct connection *connection, struct device_endpoint *end
 {
 	struct connector *connector = connector_of(connection);
 
-	connection->acceptor = acceptor_open(connector, &target->own.discriminator);
-	if (!connection->acceptor)
-		return false;
-	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
-	timer_set(connector, &connection->limit, target->deadline);
 	connection->endpoint = endpoint;
 	connection->target = target;
-	connection->stage = AWAITING;
+	connection->acceptor = acceptor_open(connector, &target->own.discriminator);
+	if (!connection->acceptor) {
+		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
+		return false;
+	}
+	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
+	connection_awaits(connection);
 	return true;
 }
 
@@ -111,7 +106,7 @@ bool connection_meet(struct connector *connector, struct client *client)
 		connection_accept(connection, connection->endpoint, client, connection->target);
 	} else {
 		client_reject(client, VIP_REJECT);
-		fail_asked(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+		connection_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
 	}
 	return true;
 }
@@ -137,7 +132,7 @@ static void confirmed(struct connection *connection, int code)
 	if (code == MESSAGE_CONFIRM)
 		connection_succeeded(connection);
 	else if (code != MESSAGE_NONE) /* it has given up */
-		fail_asked(connection, VIP_TIMEOUT, 0);
+		connection_failed(connection, VIP_TIMEOUT, 0);
 }
 
 static void connected_heard(struct connection *connection, int code)
@@ -161,25 +156,18 @@ static void ready(struct watch *watch)
 		asking_ready(connection);
 }
 
-static void expired(struct timer *timer)
+static void expired(struct watched_socket *watched)
 {
-	struct connection *connection = container_of(timer, struct connection, conversation.watched.timer);
+	struct connection *connection = container_of(watched, struct connection, conversation.watched);
 
-	if (connection->stage == CONFIRMING)
-		fail_asked(connection, VIP_TIMEOUT, 0);
-	else if (connection->stage == CONNECTED)
+	if (connection->stage == CONNECTED)
 		endpoint_lost(connection->vi);
+	else if (!deadline_left(connection->target->deadline))
+		connection_cancel(connection);
+	else if (connection->stage == CONFIRMING)
+		connection_failed(connection, VIP_TIMEOUT, 0);
 	else
 		asking_expired(connection);
-}
-
-static void limit_expired(struct timer *limit)
-{
-	struct connection *connection = container_of(limit, struct connection, limit);
-
-	if (connection->stage == REACHING)
-		asking_tell_silence(connection);
-	connection_timed_out(connection);
 }
 
 /* ---- what is called from above ---- */
@@ -192,7 +180,6 @@ struct connection *connection_create(struct connector *connector, struct vi *vi)
 		return NULL;
 	connection->vi = vi;
 	socket_init(&connection->conversation.watched, connector, ready, expired);
-	connection->limit = (struct timer){.expired = limit_expired, .deadline = DEADLINE_NEVER};
 	return connection;
 }
 
@@ -200,14 +187,6 @@ void connection_destroy(struct connection *connection)
 {
 	connection_close(connection);
 	free(connection);
-}
-
-VIP_RETURN connection_cancel(struct connection *connection)
-{
-	VIP_RETURN result = connection->stage >= AWAITING ? VIP_TIMEOUT : asking_result(connection);
-
-	connection->stage = UNCONNECTED;
-	return result;
 }
 
 void connection_close(struct connection *connection)

@@ -188,9 +188,9 @@ static void leave(struct watched_socket *farewell, bool at_once)
 	free(farewell);
 }
 
-static void farewell_expired(struct timer *timer)
+static void farewell_expired(struct watched_socket *farewell)
 {
-	leave(container_of(timer, struct watched_socket, timer), false);
+	leave(farewell, false);
 }
 
 /*

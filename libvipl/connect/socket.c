@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The sockets of a NIC's connections: how they are made, what TCP does for them, how they are closed, and what a forked child does
- * with them; and timers, of sockets and others.
+ * with them; and when they expire.
  */
 #include "socket.h"
 
@@ -78,12 +78,13 @@ static int keep(struct watched_socket *watched, int fd)
 }
 
 void socket_init(struct watched_socket *watched, struct connector *connector, void (*ready)(struct watch *watch),
-		 void (*expired)(struct timer *timer))
+		 void (*expired)(struct watched_socket *watched))
 {
 	*watched = (struct watched_socket){.watch = {.fd = -1, .ready = ready},
 					   .fd = -1,
 					   .connector = connector,
-					   .timer = {.expired = expired, .deadline = DEADLINE_NEVER}};
+					   .expired = expired,
+					   .deadline = DEADLINE_NEVER};
 }
 
 int socket_open(struct watched_socket *watched, const struct place *place)
@@ -178,18 +179,24 @@ bool socket_is_quiet(const struct watched_socket *watched)
 	return fd_is_own(watched->fd) && recvmsg(watched->fd, &message, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-void timer_set(struct connector *connector, struct timer *timer, int64_t deadline)
-{
-	if (timer->deadline != DEADLINE_NEVER)
-		TAILQ_REMOVE(&connector->timers, timer, in_timers);
-	timer->deadline = deadline;
-	if (deadline != DEADLINE_NEVER)
-		TAILQ_INSERT_TAIL(&connector->timers, timer, in_timers);
-}
-
+/* From the tail, because most deadlines are the latest. */
 void socket_set_deadline(struct watched_socket *watched, int64_t deadline)
 {
-	timer_set(watched->connector, &watched->timer, deadline);
+	struct expiring *expiring = &watched->connector->expiring;
+	struct watched_socket *before;
+
+	if (watched->deadline != DEADLINE_NEVER)
+		TAILQ_REMOVE(expiring, watched, in_expiring);
+	watched->deadline = deadline;
+	if (deadline == DEADLINE_NEVER)
+		return;
+	TAILQ_FOREACH_REVERSE(before, expiring, expiring, in_expiring)
+		if (before->deadline <= deadline)
+			break;
+	if (before)
+		TAILQ_INSERT_AFTER(expiring, before, watched, in_expiring);
+	else
+		TAILQ_INSERT_HEAD(expiring, watched, in_expiring);
 }
 
 void socket_set_time(struct watched_socket *watched, int64_t nsec)
@@ -199,9 +206,9 @@ void socket_set_time(struct watched_socket *watched, int64_t nsec)
 
 static void expire_first(struct crowd *crowd)
 {
-	struct timer *timer = &TAILQ_FIRST(&crowd->sockets)->timer;
+	struct watched_socket *first = TAILQ_FIRST(&crowd->sockets);
 
-	timer->expired(timer);
+	first->expired(first);
 }
 
 void crowd_enter(struct crowd *crowd, struct watched_socket *watched)
@@ -229,7 +236,7 @@ struct connector *connector_open(struct nic *nic, struct device *device)
 	connector->nic = nic;
 	connector->device = device;
 	TAILQ_INIT(&connector->awaiting);
-	TAILQ_INIT(&connector->timers);
+	TAILQ_INIT(&connector->expiring);
 	TAILQ_INIT(&connector->farewells.sockets);
 	if (socket_spare(connector))
 		return connector;
@@ -247,22 +254,14 @@ void connector_close(struct connector *connector)
 
 int64_t connector_tick(struct connector *connector)
 {
-	struct timer *timer = TAILQ_FIRST(&connector->timers);
-	int64_t now = timer ? clock_nsec() : 0, next = DEADLINE_NEVER;
+	struct watched_socket *first;
+	int64_t now = clock_nsec();
 
-	while (timer) {
-		if (timer->deadline <= now) {
-			timer_set(connector, timer, DEADLINE_NEVER);
-			timer->expired(timer);
-			timer = TAILQ_FIRST(&connector->timers); /* any of them may have ended */
-			next = DEADLINE_NEVER;
-			continue;
-		}
-		if (timer->deadline < next)
-			next = timer->deadline;
-		timer = TAILQ_NEXT(timer, in_timers);
+	while ((first = TAILQ_FIRST(&connector->expiring)) && first->deadline <= now) {
+		socket_set_deadline(first, DEADLINE_NEVER);
+		first->expired(first);
 	}
-	return next;
+	return first ? first->deadline : DEADLINE_NEVER;
 }
 
 bool socket_spare(struct connector *connector)

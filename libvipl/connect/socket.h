@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The sockets of connections and listeners, and timers, which the agent serves. All functions: the NIC's lock is held. */
+/* The sockets of connections and listeners, and their times, which the agent serves. All functions: the NIC's lock is held. */
 #ifndef VIPL_SOCKET_H
 #define VIPL_SOCKET_H
 
@@ -11,19 +11,15 @@
 
 struct connector;
 
-struct timer {
-	void (*expired)(struct timer *timer);
-	int64_t deadline;
-	TAILQ_ENTRY(timer) in_timers; /* while there is a deadline */
-};
-
 struct watched_socket {
 	struct watch watch;
 	int fd;	       /* -1: none */
 	bool is_local; /* of processes of this machine: descriptors may come with messages */
 	bool listens;
 	struct connector *connector;
-	struct timer timer;
+	void (*expired)(struct watched_socket *watched);
+	int64_t deadline;			/* also without a socket */
+	TAILQ_ENTRY(watched_socket) in_expiring; /* while there is a deadline */
 	LIST_ENTRY(watched_socket) in_process; /* while there is a descriptor */
 	struct crowd *crowd;		       /* or NULL */
 	TAILQ_ENTRY(watched_socket) in_crowd;
@@ -41,7 +37,7 @@ struct connector {
 	int spare_fd; /* to be given up when there are no more */
 	LIST_HEAD(, acceptor) acceptors;
 	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
-	TAILQ_HEAD(, timer) timers;	   /* with a deadline */
+	TAILQ_HEAD(expiring, watched_socket) expiring; /* with a deadline: the earliest first */
 	struct crowd farewells;
 };
 
@@ -50,9 +46,9 @@ static inline const struct device_ops *ops_of(const struct connector *connector)
 	return connector->device->ops;
 }
 
-/* There is no socket yet. `ready` and `expired`, of its timer, may end what the socket is a part of. */
+/* There is no socket yet. `ready` and `expired` may end what the socket is a part of. */
 void socket_init(struct watched_socket *watched, struct connector *connector, void (*ready)(struct watch *watch),
-		 void (*expired)(struct timer *timer));
+		 void (*expired)(struct watched_socket *watched));
 /* A new socket. 0 or errno. */
 int socket_open(struct watched_socket *watched, const struct place *place);
 /* The next one of those who have connected with a listener. 0 or errno. */
@@ -69,7 +65,6 @@ bool socket_is_quiet(const struct watched_socket *watched);
 void socket_close(struct watched_socket *watched, bool at_once);
 
 /* DEADLINE_NEVER: it does not expire. */
-void timer_set(struct connector *connector, struct timer *timer, int64_t deadline);
 void socket_set_deadline(struct watched_socket *watched, int64_t deadline);
 /* So many nanoseconds from now. */
 void socket_set_time(struct watched_socket *watched, int64_t nsec);

@@ -54,21 +54,10 @@ static VIP_RETURN begin(struct vi *vi, const struct target *target)
 	return VIP_SUCCESS;
 }
 
-/* CONNECT_PENDING -> IDLE: receives stay posted. Returns the result for the caller that connects. */
-static VIP_RETURN give_up(struct vi *vi)
-{
-	VIP_RETURN result = connection_cancel(vi->connection);
-
-	vi_withdraw(vi);
-	connection_close(vi->connection);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	return result;
-}
-
-/* DEADLINE_NEVER: another thread, or the agent, knows when the time is over. */
-static VIP_RETURN await_result(struct vi *vi, int64_t deadline)
+static VIP_RETURN await_result(struct vi *vi)
 {
 	struct attempt *attempt = &vi->attempt;
+	const int64_t deadline = attempt->target.deadline;
 	unsigned number = attempt->number;
 	bool in_time = true;
 
@@ -77,28 +66,16 @@ static VIP_RETURN await_result(struct vi *vi, int64_t deadline)
 	if (attempt->number != number) /* disconnected, and used anew by another thread */
 		return VIP_INVALID_STATE;
 	if (attempt->result == VIP_NOT_DONE)
-		atomic_store(&attempt->result, give_up(vi));
+		connection_cancel(vi->connection);
 	return attempt->result;
 }
 
 /* ---- a client, and a server ---- */
 
-VIP_RETURN attempt_request(struct vi *vi, const struct target *target, int64_t deadline)
-{
-	VIP_RETURN rc = check_idle(vi);
-
-	if (rc == VIP_SUCCESS)
-		rc = begin(vi, target);
-	if (rc != VIP_SUCCESS)
-		return rc;
-	connection_ask(vi->connection, vi->endpoint, &vi->attempt.target);
-	return await_result(vi, deadline);
-}
-
 VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted)
 {
 	const struct target target = {
-		.own = {.discriminator = *wanted}, .host = peer->host, .wanted = peer->discriminator};
+		.own = {.discriminator = *wanted}, .host = peer->host, .wanted = peer->discriminator, .deadline = DEADLINE_NEVER};
 	struct connect_info own;
 	VIP_RETURN rc = check_idle(vi);
 
@@ -111,20 +88,20 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 VIP_RETURN attempt_accept(struct vi *vi, struct client *client)
 {
 	connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target);
-	return await_result(vi, DEADLINE_NEVER); /* the connection knows how long a requester may take */
+	return await_result(vi); /* the connection knows how long a requester may take */
 }
 
 /* ---- peer-to-peer ---- */
 
-/* Both ends get the same answer, except for the sign. */
+/* Less than 0: this end asks. Both peers get the same answer, except for the sign. */
 static int compare_ends(const struct target *target)
 {
-	int order = discriminator_compare(&target->own.discriminator, &target->wanted);
+	int order = target->own.peer_to_peer ? discriminator_compare(&target->own.discriminator, &target->wanted) : -1;
 
 	return order ? order : memcmp(&target->own.host, &target->host, sizeof(target->host));
 }
 
-VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int64_t deadline)
+VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 {
 	struct attempt *attempt = &vi->attempt;
 	int order = compare_ends(target);
@@ -134,14 +111,12 @@ VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int6
 		rc = order ? begin(vi, target) : VIP_INVALID_PARAMETER;
 	if (rc != VIP_SUCCESS)
 		return rc;
-	attempt->target.own.peer_to_peer = true;
-	attempt->target.deadline = deadline;
-	if (order < 0) {
+	if (order < 0)
 		connection_ask(vi->connection, vi->endpoint, &attempt->target);
-	} else if (!connection_await(vi->connection, vi->endpoint, &attempt->target)) {
-		give_up(vi);
+	else if (!connection_await(vi->connection, vi->endpoint, &attempt->target))
 		return VIP_ERROR_RESOURCE;
-	}
+	if (!target->own.peer_to_peer)
+		return await_result(vi);
 	atomic_store(&attempt->is_peer_to_peer, true);
 	agent_wake(vi->nic);
 	return VIP_SUCCESS;
@@ -151,7 +126,7 @@ VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
 {
 	if (!atomic_load(&vi->attempt.is_peer_to_peer))
 		return VIP_INVALID_STATE;
-	return waits ? await_result(vi, DEADLINE_NEVER) : atomic_load(&vi->attempt.result);
+	return waits ? await_result(vi) : atomic_load(&vi->attempt.result);
 }
 
 /* ---- the program ends it ---- */
@@ -162,7 +137,7 @@ void connection_end(struct vi *vi)
 	case VIP_STATE_IDLE:
 		break;
 	case VIP_STATE_CONNECT_PENDING: /* another thread or the agent waits for the result */
-		give_up(vi);
+		connection_cancel(vi->connection);
 		workqueue_flush(&vi->receive);
 		vi_decide(vi, VIP_INVALID_STATE);
 		break;

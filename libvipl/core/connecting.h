@@ -6,16 +6,14 @@
 #include "device.h"
 #include "vi.h"
 
-/* All of these: the NIC's lock is held. The target's `own` needs its host and discriminator alone. */
+/* All of these: the NIC's lock is held. The target's `own` needs its host, discriminator and peer_to_peer alone. */
 
-/* VipConnectRequest: waits, and gives up at the deadline. */
-VIP_RETURN attempt_request(struct vi *vi, const struct target *target, int64_t deadline);
+/* VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. */
+VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
 /* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING, and attempt_accept() follows. */
 VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
 /* Takes the request, and waits. */
 VIP_RETURN attempt_accept(struct vi *vi, struct client *client);
-/* VipConnectPeerRequest: only begins. */
-VIP_RETURN attempt_request_peer(struct vi *vi, const struct target *target, int64_t deadline);
 /* VipConnectPeerDone; VipConnectPeerWait, which waits. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
 

@@ -403,11 +403,10 @@ void device_failed(struct nic *nic)
 		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
 	nic->failed = true;
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
-		bool pends = atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
-
-		endpoint_refused(vi, VIP_ERROR_RESOURCE, false);
-		if (pends)
-			connection_close(vi->connection);
+		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING) {
+			connection_cancel(vi->connection);
+			vi_decide(vi, VIP_ERROR_RESOURCE);
+		}
 		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 	}
 	TAILQ_FOREACH (listener, &nic->listeners, in_nic)

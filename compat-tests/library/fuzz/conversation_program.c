@@ -49,8 +49,7 @@ static void await_peer(struct vi *vi)
 	target->own.discriminator = discriminator_of(OWN);
 	target->wanted = (struct discriminator){0};
 	target->host = info.host;
-	if (!connection_await(vi->connection, vi->endpoint, target))
-		vi_reset(vi);
+	connection_await(vi->connection, vi->endpoint, target);
 }
 
 void program_connect(struct input *input)
@@ -82,7 +81,7 @@ static void accept_by(struct vi *vi, struct client *client)
 {
 	vi_prepare(vi);
 	vi->asks = false;
-	vi->target = (struct target){.own = info};
+	vi->target = (struct target){.own = info, .deadline = DEADLINE_NEVER};
 	connection_accept(vi->connection, vi->endpoint, client, &vi->target);
 }
 
@@ -116,8 +115,6 @@ void program_give_up(struct input *input)
 	switch (vi->state) {
 	case VI_PREPARED:
 		connection_cancel(vi->connection);
-		vi_reset(vi);
-		connection_close(vi->connection);
 		break;
 	case VI_LINKED:
 		vi_tear_down(vi);
