@@ -260,7 +260,7 @@ struct device_ops {
 	bool (*takes_fd)(int fd);
 
 	/*
-	 * [nic] Finds the way to a host, before describe(). EINPROGRESS: endpoint_routed() will be reported. Without this
+	 * [nic] Finds the way to a host, before describe(). EINPROGRESS: the caller asks again after device_routed(). Without this
 	 * function there is nothing to find.
 	 */
 	int (*route)(struct device_endpoint *endpoint, const struct in6_addr *host);
@@ -343,8 +343,8 @@ struct cq_look *cq_former_look(struct cq *cq);
 void cq_show(struct cq *cq, struct cq_look *look);
 /* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
-/* [nic] The route to the host is known, or not: an error of route(). */
-void endpoint_routed(struct vi *vi, int error);
+/* [nic] A route that endpoints may wait for is known, or not: the caller of route() asks again, from within this report. */
+void device_routed(struct nic *nic);
 /* [nic] The peer has said that it ends the connection. endpoint_lost() follows, except from within endpoint_stop(). */
 void endpoint_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */

@@ -300,21 +300,29 @@ static void ask_next(struct connection *connection)
 	over(connection);
 }
 
-static void ask_all(struct connection *connection)
+void connection_routed(struct connection *connection)
 {
 	const struct device_ops *ops = ops_of(connector_of(connection));
-	int error = 0;
+	int error;
 
+	if (connection->stage != ROUTING)
+		return;
+	error = ops->route ? ops->route(connection->endpoint, &connection->target->host) : 0;
+	if (!error)
+		ask_next(connection);
+	else if (error != EINPROGRESS)
+		fail_for(connection, error);
+}
+
+static void ask_all(struct connection *connection)
+{
 	connection->stage = ROUTING;
 	connection->began = clock_nsec();
 	connection->heard_at = 0;
 	connection->is_unsure = false;
 	connection->place = 0;
 	connection_set_deadline(connection, DEADLINE_NEVER);
-	if (ops->route)
-		error = ops->route(connection->endpoint, &connection->target->host);
-	if (error != EINPROGRESS)
-		connection_routed(connection, error);
+	connection_routed(connection);
 }
 
 void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target)
@@ -326,16 +334,6 @@ void connection_ask(struct connection *connection, struct device_endpoint *endpo
 	connection->pause = FIRST_PAUSE;
 	begin_grace(connection);
 	ask_all(connection);
-}
-
-void connection_routed(struct connection *connection, int error)
-{
-	if (connection->stage != ROUTING)
-		return;
-	if (error)
-		fail_for(connection, error);
-	else
-		ask_next(connection);
 }
 
 /* ---- the answer ---- */

@@ -79,8 +79,8 @@ bool connection_await(struct connection *connection, struct device_endpoint *end
 /* Takes the request. */
 void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
 		       const struct target *target);
-/* The device has found the route, or not. */
-void connection_routed(struct connection *connection, int error);
+/* The device has found a route, or not: perhaps the one that this connection waits for. */
+void connection_routed(struct connection *connection);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */
 bool connection_meet(struct connector *connector, struct client *client);
 /*

@@ -190,7 +190,10 @@ void endpoint_pauses(struct vi *vi)
 		agent_wake(vi->nic);
 }
 
-void endpoint_routed(struct vi *vi, int error)
+void device_routed(struct nic *nic)
 {
-	connection_routed(vi->connection, error);
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		connection_routed(vi->connection);
 }

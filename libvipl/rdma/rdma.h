@@ -123,8 +123,6 @@ struct verbs_endpoint {
 
 	/* Connecting: verbs_route.c, verbs_path.c. */
 	STAILQ_ENTRY(verbs_endpoint) in_unused;
-	LIST_ENTRY(verbs_endpoint) in_route;
-	bool awaits_route;
 	struct verbs_path path;
 	uint32_t own_psn, peer_psn, peer_qp, peer_flush_rkey;
 	uint8_t peer_reads_answered, peer_reads_asked; /* at a time */
@@ -174,11 +172,7 @@ int verbs_set_nonblocking(int fd);
 /* Also of NULL, and nothing happens if the channel's descriptor is the program's by now. */
 void verbs_destroy_id(struct rdma_cm_id *id);
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);
-/* The endpoint does not wait for a route any more. */
-void verbs_route_forget(struct verbs_endpoint *endpoint);
 void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *event);
-/* The kernel refuses RDMA to this process: all that wait for a route are told EACCES. */
-void verbs_routes_refused(struct verbs_device *device);
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */

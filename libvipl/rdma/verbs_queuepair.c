@@ -188,7 +188,6 @@ void verbs_endpoint_destroy(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	verbs_route_forget(endpoint);
 	destroy_qp(endpoint, endpoint->qp);
 	verbs_flush_destroy(endpoint);
 	STAILQ_INSERT_TAIL(&endpoint->device->unused_endpoints, endpoint, in_unused);
@@ -291,7 +290,6 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	bool stays_in_error = verbs_is_soft(endpoint->device) && endpoint->was_connected;
 
-	verbs_route_forget(endpoint);
 	if (!stays_in_error)
 		change_state(endpoint, IBV_QPS_RESET);
 	disown_completions(endpoint); /* the receives that are flushed now stay posted */

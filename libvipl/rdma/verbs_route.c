@@ -20,8 +20,8 @@ struct verbs_route {
 	struct in6_addr host;
 	struct rdma_cm_id *id; /* while it is being found */
 	struct verbs_path path;
+	int error; /* while it is reported that there is none */
 	int64_t found_at;
-	LIST_HEAD(, verbs_endpoint) waiters;
 };
 
 /* It is a call by the channel's descriptor, which the program may have closed. */
@@ -38,29 +38,16 @@ static void forget(struct verbs_route *route)
 	free(route);
 }
 
-/* Reports the result to all that wait for it. Nobody asks for a route from within the report. */
-static void conclude(struct verbs_route *route, int error)
+/* All that wait for it ask again from within the report. */
+static void conclude(struct verbs_device *device, struct verbs_route *route, int error)
 {
-	struct verbs_endpoint *endpoint;
-
 	verbs_destroy_id(route->id);
 	route->id = NULL;
+	route->error = error;
 	route->found_at = clock_nsec();
-	while ((endpoint = LIST_FIRST(&route->waiters))) {
-		verbs_route_forget(endpoint);
-		endpoint->path = route->path;
-		endpoint_routed(endpoint->vi, error);
-	}
+	device_routed(device->nic);
 	if (error)
 		forget(route);
-}
-
-void verbs_route_forget(struct verbs_endpoint *endpoint)
-{
-	if (!endpoint->awaits_route)
-		return;
-	LIST_REMOVE(endpoint, in_route);
-	endpoint->awaits_route = false;
 }
 
 /* With these errors rdma_cm says that no way leads there, and so does the subnet manager. */
@@ -107,14 +94,14 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(route->id, RESOLVE_MSEC))
-			conclude(route, reason(errno));
+			conclude(device, route, reason(errno));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		conclude(route, learn(device, route));
+		conclude(device, route, learn(device, route));
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		conclude(route, error_of_event(event));
+		conclude(device, route, error_of_event(event));
 		break;
 	default:
 		break;
@@ -128,7 +115,7 @@ static struct verbs_route *find(struct verbs_device *device, const struct in6_ad
 
 	for (route = LIST_FIRST(&device->routes); route; route = next) {
 		next = LIST_NEXT(route, in_device);
-		if (!route->id && now - route->found_at >= FRESH_NSEC)
+		if (!route->id && !route->error && now - route->found_at >= FRESH_NSEC)
 			forget(route);
 		else if (host_equal(&route->host, host))
 			return route;
@@ -136,68 +123,52 @@ static struct verbs_route *find(struct verbs_device *device, const struct in6_ad
 	return NULL;
 }
 
-/* 0 or errno. */
-static int begin(struct verbs_device *device, struct verbs_route *route)
+/* EINPROGRESS, or why it cannot be found. */
+static int begin(struct verbs_device *device, const struct in6_addr *host)
 {
-	const struct in6_addr *own = verbs_own_host(device, &route->host);
+	const struct in6_addr *own = verbs_own_host(device, host);
 	struct sockaddr_storage from, to;
+	struct verbs_route *route;
+	int error;
 
 	if (!own)
 		return ENETUNREACH;
 	if (!fd_is_own(device->events->fd))
 		return EBADF;
+	route = calloc(1, sizeof(*route));
+	if (!route)
+		return ENOMEM;
 	if (rdma_create_id(device->events, &route->id, route, RDMA_PS_TCP)) {
-		route->id = NULL;
-		return errno;
+		error = errno;
+		free(route);
+		return error;
 	}
+	route->host = *host;
+	LIST_INSERT_HEAD(&device->routes, route, in_device);
 	verbs_socket(device, own, 0, &from);
-	verbs_socket(device, &route->host, 0, &to);
-	return rdma_resolve_addr(route->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MSEC)
-		       ? reason(errno)
-		       : 0;
+	verbs_socket(device, host, 0, &to);
+	if (!rdma_resolve_addr(route->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MSEC))
+		return EINPROGRESS;
+	error = reason(errno);
+	forget(route);
+	return error;
 }
 
 int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	struct verbs_device *device = endpoint->device;
-	struct verbs_route *route = find(device, host);
-	int error;
+	struct verbs_route *route;
 
-	verbs_route_forget(endpoint);
 	if (device->is_refused || device->user != own_user())
 		return EACCES;
-	if (route && !route->id) {
-		endpoint->path = route->path;
-		return 0;
-	}
-	if (!route) {
-		route = calloc(1, sizeof(*route));
-		if (!route)
-			return ENOMEM;
-		route->host = *host;
-		LIST_INIT(&route->waiters);
-		LIST_INSERT_HEAD(&device->routes, route, in_device);
-		error = begin(device, route);
-		if (error) {
-			forget(route);
-			return error;
-		}
-	}
-	LIST_INSERT_HEAD(&route->waiters, endpoint, in_route);
-	endpoint->awaits_route = true;
-	return EINPROGRESS;
-}
-
-void verbs_routes_refused(struct verbs_device *device)
-{
-	struct verbs_route *route, *next;
-
-	for (route = LIST_FIRST(&device->routes); route; route = next) {
-		next = LIST_NEXT(route, in_device);
-		if (route->id)
-			conclude(route, EACCES);
-	}
+	route = find(device, host);
+	if (!route)
+		return begin(device, host);
+	if (route->id)
+		return EINPROGRESS;
+	endpoint->path = route->path;
+	return route->error;
 }
 
 void verbs_routes_free(struct verbs_device *device)

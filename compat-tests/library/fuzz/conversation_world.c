@@ -185,9 +185,10 @@ void endpoint_lost(struct vi *vi)
 	vi_tear_down(vi);
 }
 
-void endpoint_routed(struct vi *vi, int error)
+void device_routed(struct nic *nic)
 {
-	connection_routed(vi->connection, error);
+	(void)nic;
+	check(false); /* via_lo has no routes */
 }
 
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
