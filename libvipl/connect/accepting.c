@@ -179,7 +179,7 @@ static bool greet(struct client *client, const struct sockaddr_storage *from)
 	if (socket_watch(watched, EPOLLIN | EPOLLRDHUP))
 		return false;
 	socket_set_time(watched, HALF_OPEN_NSEC);
-	return conversation_say(conversation, MESSAGE_HERE, NULL, NULL, NULL);
+	return !conversation_say(conversation, MESSAGE_HERE, NULL, NULL, NULL);
 }
 
 static void accept_one(struct watch *watch)

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
@@ -150,6 +151,20 @@ VIP_RETURN raising_result(int error)
 	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
 }
 
+int connection_tell(struct connection *connection, enum message_code code)
+{
+	const struct target *target = connection->target;
+	const struct discriminator *wanted = code == MESSAGE_ACCEPT ? NULL : &target->wanted;
+	struct description own = {.sent_fd = -1};
+	int error;
+
+	ops_of(connector_of(connection))->describe(connection->endpoint, &own);
+	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
+	if (own.sent_fd >= 0)
+		close(own.sent_fd);
+	return error;
+}
+
 /* ---- no answer ---- */
 
 /*
@@ -171,31 +186,20 @@ static void fail_for(struct connection *connection, int error)
 {
 	char host[INET6_ADDRSTRLEN];
 
-	switch (error) {
-	case EHOSTUNREACH: /* nobody has this address; but the host of a peer may come to life */
-		if (!connection->target->own.peer_to_peer)
-			break;
+	/* Nobody has the address of EHOSTUNREACH; but the host of a peer may come to life. */
+	if (error == ETIMEDOUT || (error == EHOSTUNREACH && connection->target->own.peer_to_peer)) {
 		no_answer(connection, VIP_TIMEOUT);
-		return;
-	case ETIMEDOUT:
-		no_answer(connection, VIP_TIMEOUT);
-		return;
-	case ETOOMANYREFS: /* others of this user cause it, and soon it may be over */
+	} else if (error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN || error == ENODEV) {
+		host_text(&connection->target->host, host);
+		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
+		connection_failed(connection, VIP_NOT_REACHABLE, 0);
+	} else {
 		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
-		no_answer(connection, VIP_ERROR_RESOURCE);
-		return;
-	case ENETUNREACH:
-	case ENETDOWN:
-	case ENODEV:
-		break;
-	default:
-		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
-		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
-		return;
+		if (error == ETOOMANYREFS) /* others of this user cause it, and soon it may be over */
+			no_answer(connection, VIP_ERROR_RESOURCE);
+		else
+			connection_failed(connection, VIP_ERROR_RESOURCE, 0);
 	}
-	host_text(&connection->target->host, host);
-	log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
-	connection_failed(connection, VIP_NOT_REACHABLE, 0);
 }
 
 /* ---- at a place ---- */
@@ -210,19 +214,16 @@ static void next_place(struct connection *connection)
 /* The place has been reached. */
 static void ask(struct connection *connection)
 {
-	const struct target *target = connection->target;
-	struct conversation *conversation = &connection->conversation;
-	struct description own = {.sent_fd = -1};
+	int error;
 
 	connection->stage = ASKING;
-	ops_of(connector_of(connection))->describe(connection->endpoint, &own);
-	if (conversation_say(conversation, target->own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST, &target->own,
-			     &target->wanted, &own))
+	error = connection_tell(connection, connection->target->own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST);
+	if (!error)
 		connection_set_deadline(connection, clock_nsec() + connection->patience);
-	else if (errno == ETOOMANYREFS || is_refused(errno))
-		fail_for(connection, errno);
-	else
+	else if (error == EPIPE)
 		next_place(connection); /* gone again */
+	else
+		fail_for(connection, error);
 }
 
 /* 0 or errno: EINPROGRESS; ECONNREFUSED: nobody is there. */
@@ -374,7 +375,7 @@ static void accepted(struct connection *connection)
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
 		connection_failed(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
-	} else if (!conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
+	} else if (conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
 		connection_failed(connection, VIP_TIMEOUT, 0);
 	} else {
 		connection_succeeded(connection);

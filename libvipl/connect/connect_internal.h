@@ -60,6 +60,8 @@ void connection_awaits(struct connection *connection);
  */
 int connection_raise(struct connection *connection, bool accepts);
 VIP_RETURN raising_result(int error);
+/* Says this, with what the VI and its data path are. 0 or errno, as of conversation_say(). */
+int connection_tell(struct connection *connection, enum message_code code);
 /* The ends are connected. */
 void connection_succeeded(struct connection *connection);
 /*

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The connection of a VI: accepting, what comes while it lasts, and the end. Asking is asking.c's. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/container.h"
 #include "base/deadline.h"
@@ -16,22 +14,6 @@
 #define ACCEPTING_CALLS "memfd_create(), ftruncate(), fallocate(), fcntl(), mmap(), sendmsg() or epoll_ctl()"
 
 /* ---- accepting ---- */
-
-/* The data path, and the answer. 0 or errno; EPIPE when the requester is gone. */
-static int say_yes(struct connection *connection)
-{
-	struct description described = {.sent_fd = -1};
-	int error = connection_raise(connection, true);
-
-	if (error)
-		return error;
-	ops_of(connector_of(connection))->describe(connection->endpoint, &described);
-	if (!conversation_say(&connection->conversation, MESSAGE_ACCEPT, &connection->target->own, NULL, &described))
-		error = errno == ETOOMANYREFS || is_refused(errno) ? errno : EPIPE;
-	if (described.sent_fd >= 0)
-		close(described.sent_fd);
-	return error;
-}
 
 void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
 		       const struct target *target)
@@ -49,8 +31,10 @@ void connection_accept(struct connection *connection, struct device_endpoint *en
 	free(client);
 	if (!error) {
 		connection_set_deadline(connection, clock_nsec() + CONFIRM_NSEC);
-		error = say_yes(connection);
+		error = connection_raise(connection, true);
 	}
+	if (!error)
+		error = connection_tell(connection, MESSAGE_ACCEPT);
 	if (!error)
 		return;
 	if (raising_result(error) == VIP_TIMEOUT) {
@@ -113,12 +97,14 @@ bool connection_meet(struct connector *connector, struct client *client)
 
 /* ---- the end ---- */
 
-/* The peer has ended the connection, or is gone. */
-static void ended(struct connection *connection)
+/* The peer has ended the connection, as it may have said, or is gone. */
+static void ended(struct connection *connection, bool is_said)
 {
 	struct watched_socket *watched = &connection->conversation.watched;
 	const struct device_ops *ops = ops_of(connector_of(connection));
 
+	if (is_said)
+		endpoint_closed(connection->vi);
 	if (ops->awaits_acks && ops->awaits_acks(connection->endpoint)) {
 		socket_unwatch(watched);
 		socket_set_time(watched, ACKS_NSEC);
@@ -127,31 +113,25 @@ static void ended(struct connection *connection)
 	endpoint_lost(connection->vi);
 }
 
-static void confirmed(struct connection *connection, int code)
-{
-	if (code == MESSAGE_CONFIRM)
-		connection_succeeded(connection);
-	else if (code != MESSAGE_NONE) /* it has given up */
-		connection_failed(connection, VIP_TIMEOUT, 0);
-}
-
-static void connected_heard(struct connection *connection, int code)
+/* An end that has accepted, or is connected, has heard this. */
+static void heard(struct connection *connection, int code)
 {
 	if (code == MESSAGE_NONE)
 		return;
-	if (code == MESSAGE_DISCONNECT)
-		endpoint_closed(connection->vi);
-	ended(connection);
+	if (connection->stage == CONNECTED)
+		ended(connection, code == MESSAGE_DISCONNECT);
+	else if (code == MESSAGE_CONFIRM)
+		connection_succeeded(connection);
+	else /* it has given up */
+		connection_failed(connection, VIP_TIMEOUT, 0);
 }
 
 static void ready(struct watch *watch)
 {
 	struct connection *connection = container_of(watch, struct connection, conversation.watched.watch);
 
-	if (connection->stage == CONFIRMING)
-		confirmed(connection, conversation_hear(&connection->conversation));
-	else if (connection->stage == CONNECTED)
-		connected_heard(connection, conversation_hear(&connection->conversation));
+	if (connection->stage >= CONFIRMING)
+		heard(connection, conversation_hear(&connection->conversation));
 	else
 		asking_ready(connection);
 }

@@ -24,8 +24,8 @@ static uint8_t version_of(const struct conversation *conversation)
 
 /* ---- saying ---- */
 
-bool conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
-		      const struct discriminator *wanted, const struct description *description)
+int conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
+		     const struct discriminator *wanted, const struct description *description)
 {
 	union {
 		struct cmsghdr header;
@@ -37,7 +37,7 @@ bool conversation_say(struct conversation *conversation, enum message_code code,
 	ssize_t sent;
 
 	if (!fd_is_own(conversation->watched.fd))
-		return false;
+		return EPIPE;
 	message_write(&message, version_of(conversation), code, own, wanted, description);
 	if (description && description->fd_count) {
 		size_t size = description->fd_count * sizeof(int);
@@ -50,9 +50,9 @@ bool conversation_say(struct conversation *conversation, enum message_code code,
 	}
 	sent = sendmsg(conversation->watched.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
 	/* There is always room for the few messages of a connection. So it is no loss if a part has to count as none. */
-	if (sent >= 0 && sent < (ssize_t)sizeof(message))
-		errno = EPIPE;
-	return sent == (ssize_t)sizeof(message);
+	if (sent == (ssize_t)sizeof(message))
+		return 0;
+	return sent < 0 && (errno == ETOOMANYREFS || is_refused(errno)) ? errno : EPIPE;
 }
 
 /* ---- hearing ---- */

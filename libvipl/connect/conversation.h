@@ -17,9 +17,9 @@ struct conversation {
 	struct description peer; /* as far as it is known; its descriptors are the conversation's */
 };
 
-/* Sends without waiting. False and errno: the other end is gone, or does not listen. */
-bool conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
-		      const struct discriminator *wanted, const struct description *description);
+/* Sends without waiting. 0 or errno; EPIPE: the other end is gone, or does not listen. */
+int conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
+		     const struct discriminator *wanted, const struct description *description);
 
 enum { HEARD_END = -3, HEARD_LOST = -4, HEARD_CUT = -5 };
 /*
