@@ -170,13 +170,14 @@ VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct 
 	return VIP_SUCCESS;
 }
 
-/* NULL: there is no memory. */
+/* NULL and errno: there is no memory. */
 static struct listener *create_listener(struct nic *nic, const struct discriminator *wanted)
 {
 	struct listener *listener = calloc(1, sizeof(*listener));
 
 	if (!listener || condition_init(&listener->changed)) {
 		free(listener);
+		errno = ENOMEM;
 		return NULL;
 	}
 	listener->wanted = *wanted;
@@ -185,14 +186,14 @@ static struct listener *create_listener(struct nic *nic, const struct discrimina
 	return listener;
 }
 
-/* 0 or errno, as of acceptor_open(). The program may have become another user, who has other places. */
-static int listen_for(struct nic *nic, const struct discriminator *wanted)
+/* NULL and errno, as of acceptor_open(). The program may have become another user, who has other places. */
+static struct listener *listen_for(struct nic *nic, const struct discriminator *wanted)
 {
 	struct acceptor *acceptor = acceptor_open(nic->connector, wanted);
 	struct listener *listener;
 
 	if (!acceptor)
-		return errno;
+		return NULL;
 	listener = find_listener(nic, wanted);
 	if (listener)
 		acceptor_close(listener->acceptor);
@@ -202,7 +203,7 @@ static int listen_for(struct nic *nic, const struct discriminator *wanted)
 		listener->acceptor = acceptor;
 	else
 		acceptor_close(acceptor);
-	return listener ? 0 : ENOMEM;
+	return listener;
 }
 
 static void sleep_until(struct nic *nic, int64_t time)
@@ -218,12 +219,12 @@ static void sleep_until(struct nic *nic, int64_t time)
  * The NIC's lock is held. Others may take up all that one can listen on only because they have waited
  * lately: then it is free when their grace time is over.
  */
-static VIP_RETURN listen_in_turn(struct nic *nic, const struct discriminator *wanted, int64_t deadline)
+static VIP_RETURN listen_in_turn(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
+				 struct listener **listener)
 {
 	int64_t end = clock_nsec() + grace_nsec() + TURN_NSEC;
-	int error;
 
-	while ((error = listen_for(nic, wanted)) == EADDRINUSE) {
+	while (!(*listener = listen_for(nic, wanted)) && errno == EADDRINUSE) {
 		int64_t turn = clock_nsec() + TURN_NSEC;
 
 		if (turn > end)
@@ -234,7 +235,7 @@ static VIP_RETURN listen_in_turn(struct nic *nic, const struct discriminator *wa
 		if (!deadline_left(deadline))
 			return VIP_TIMEOUT;
 	}
-	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
+	return *listener ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
 /* The next request for a thread that waits; NULL when no requester is there. */
@@ -242,11 +243,8 @@ static struct request *take_held(struct listener *listener)
 {
 	struct request *request;
 
-	while ((request = take_oldest(listener))) {
-		if (client_waits(request->client))
-			break;
+	while ((request = take_oldest(listener)) && !client_waits(request->client))
 		refuse(request, VIP_NO_MATCH);
-	}
 	return request;
 }
 
@@ -254,13 +252,12 @@ static struct request *take_held(struct listener *listener)
 static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
 				struct request **request)
 {
-	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, wanted, deadline);
 	struct listener *listener;
+	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, wanted, deadline, &listener);
 	bool in_time = true;
 
 	if (rc != VIP_SUCCESS)
 		return rc;
-	listener = find_listener(nic, wanted);
 	listener->waiters++;
 	while (!(*request = take_held(listener)) && in_time && !object_retired(&nic->object) && !nic_is_lost(nic))
 		in_time = condition_wait(&listener->changed, &nic->lock, deadline) != ETIMEDOUT;
