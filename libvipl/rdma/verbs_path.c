@@ -145,11 +145,6 @@ void verbs_describe(struct device_endpoint *base, struct description *own)
 	memcpy(own->bytes, &bytes, sizeof(bytes));
 }
 
-static void gid_of_host(union ibv_gid *gid, const struct in6_addr *host)
-{
-	memcpy(gid, host, sizeof(*gid));
-}
-
 /* The requester's path, seen from here. On Ethernet the peer is where its socket is, whatever it says. */
 static int reverse_path(struct verbs_endpoint *endpoint, const struct description_bytes *bytes, const struct in6_addr *host)
 {
@@ -172,8 +167,8 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 		return EPROTO;
 	if (device->is_ethernet) {
 		path->pkey = ANY_PKEY;
-		gid_of_host(&path->gid, host);
-		gid_of_host(&path->own_gid, own_host);
+		memcpy(&path->gid, host, sizeof(path->gid));
+		memcpy(&path->own_gid, own_host, sizeof(path->own_gid));
 	} else {
 		memcpy(&path->gid, bytes->gid, sizeof(path->gid));
 		if (ibv_query_gid(device->context, device->port, 0, &path->own_gid))
