@@ -140,7 +140,7 @@ int connection_raise(struct connection *connection, bool accepts)
 	conversation->peer.socket = conversation->watched.fd;
 	/* The peer may send as soon as it has the answer. */
 	endpoint_establishing(connection->vi);
-	error = ops_of(connector_of(connection))->raise(connection->endpoint, accepts, &connection->target->own,
+	error = ops_of(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
 							&connection->peer, &conversation->peer);
 	conversation_close_fds(conversation);
 	return error;
@@ -158,7 +158,7 @@ int connection_tell(struct connection *connection, enum message_code code)
 	struct description own = {.sent_fd = -1};
 	int error;
 
-	ops_of(connector_of(connection))->describe(connection->endpoint, &own);
+	ops_of(connector_of(connection))->describe(target->endpoint, &own);
 	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
 	if (own.sent_fd >= 0)
 		close(own.sent_fd);
@@ -308,7 +308,7 @@ void connection_routed(struct connection *connection)
 
 	if (connection->stage != ROUTING)
 		return;
-	error = ops->route ? ops->route(connection->endpoint, &connection->target->host) : 0;
+	error = ops->route ? ops->route(connection->target->endpoint, &connection->target->host) : 0;
 	if (!error)
 		ask_next(connection);
 	else if (error != EINPROGRESS)
@@ -326,10 +326,8 @@ static void ask_all(struct connection *connection)
 	connection_routed(connection);
 }
 
-void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target)
+void connection_ask(struct connection *connection)
 {
-	connection->endpoint = endpoint;
-	connection->target = target;
 	connection->last = VIP_NOT_DONE;
 	connection->patience = HERE_NSEC;
 	connection->pause = FIRST_PAUSE;

@@ -52,8 +52,9 @@ bool client_waits(const struct client *client);
 
 /* ---- connection.c ---- */
 
-/* The end that a VI shall be connected to, and what the VI says of itself. */
+/* The end that a VI shall be connected to, by which endpoint, and what the VI says of itself. */
 struct target {
+	struct device_endpoint *endpoint;
 	struct connect_info own;
 	struct in6_addr host;
 	struct discriminator wanted;
@@ -63,22 +64,21 @@ struct target {
 /* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
 
-/* NULL: there is no memory. */
-struct connection *connection_create(struct connector *connector, struct vi *vi);
+/* `target` is that of the VI's attempt, and counts from its beginning to the end of the connection. NULL: there is no memory. */
+struct connection *connection_create(struct connector *connector, struct vi *vi, const struct target *target);
 void connection_destroy(struct connection *connection);
 /*
- * Each of these begins an attempt to connect, with an endpoint that is prepared; the target stays until the end of the attempt.
+ * Each of these begins an attempt to connect, with an endpoint that is prepared.
  * The result is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
  * host that has not answered, and a peer, until the deadline of the target or connection_cancel().
  */
-void connection_ask(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
+void connection_ask(struct connection *connection);
 /* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
-bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target);
+bool connection_await(struct connection *connection);
 /* Takes the request. */
-void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
-		       const struct target *target);
+void connection_accept(struct connection *connection, struct client *client);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
 void connection_routed(struct connection *connection);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */

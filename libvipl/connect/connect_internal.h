@@ -18,7 +18,6 @@ enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, AWAITING, CONFIRMI
 struct connection {
 	struct conversation conversation;
 	struct vi *vi;
-	struct device_endpoint *endpoint;
 	const struct target *target;
 	enum stage stage;
 	struct connect_info peer;

@@ -15,14 +15,11 @@
 
 /* ---- accepting ---- */
 
-void connection_accept(struct connection *connection, struct device_endpoint *endpoint, struct client *client,
-		       const struct target *target)
+void connection_accept(struct connection *connection, struct client *client)
 {
 	struct conversation *conversation = &connection->conversation;
 	int error;
 
-	connection->endpoint = endpoint;
-	connection->target = target;
 	connection->peer = client->peer;
 	connection->stage = CONFIRMING;
 	conversation->host = client->conversation.host;
@@ -52,13 +49,11 @@ VIP_RETURN connection_check(const struct connect_info *own, const struct connect
 	return peer->max_transfer == own->max_transfer ? VIP_SUCCESS : VIP_INVALID_MTU;
 }
 
-bool connection_await(struct connection *connection, struct device_endpoint *endpoint, const struct target *target)
+bool connection_await(struct connection *connection)
 {
 	struct connector *connector = connector_of(connection);
 
-	connection->endpoint = endpoint;
-	connection->target = target;
-	connection->acceptor = acceptor_open(connector, &target->own.discriminator);
+	connection->acceptor = acceptor_open(connector, &connection->target->own.discriminator);
 	if (!connection->acceptor) {
 		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
 		return false;
@@ -87,7 +82,7 @@ bool connection_meet(struct connector *connector, struct client *client)
 	if (!connection)
 		return false;
 	if (connection_check(&connection->target->own, &client->peer) == VIP_SUCCESS) {
-		connection_accept(connection, connection->endpoint, client, connection->target);
+		connection_accept(connection, client);
 	} else {
 		client_reject(client, VIP_REJECT);
 		connection_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
@@ -105,7 +100,7 @@ static void ended(struct connection *connection, bool is_said)
 
 	if (is_said)
 		endpoint_closed(connection->vi);
-	if (ops->awaits_acks && ops->awaits_acks(connection->endpoint)) {
+	if (ops->awaits_acks && ops->awaits_acks(connection->target->endpoint)) {
 		socket_unwatch(watched);
 		socket_set_time(watched, ACKS_NSEC);
 		return;
@@ -152,13 +147,14 @@ static void expired(struct watched_socket *watched)
 
 /* ---- what is called from above ---- */
 
-struct connection *connection_create(struct connector *connector, struct vi *vi)
+struct connection *connection_create(struct connector *connector, struct vi *vi, const struct target *target)
 {
 	struct connection *connection = calloc(1, sizeof(*connection));
 
 	if (!connection)
 		return NULL;
 	connection->vi = vi;
+	connection->target = target;
 	socket_init(&connection->conversation.watched, connector, ready, expired);
 	return connection;
 }

@@ -50,6 +50,7 @@ static VIP_RETURN begin(struct vi *vi, const struct target *target)
 	attempt->number++;
 	atomic_store(&attempt->result, VIP_NOT_DONE);
 	attempt->target = *target;
+	attempt->target.endpoint = vi->endpoint;
 	describe_self(&attempt->target.own, vi);
 	return VIP_SUCCESS;
 }
@@ -87,7 +88,7 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 
 VIP_RETURN attempt_accept(struct vi *vi, struct client *client)
 {
-	connection_accept(vi->connection, vi->endpoint, client, &vi->attempt.target);
+	connection_accept(vi->connection, client);
 	return await_result(vi); /* the connection knows how long a requester may take */
 }
 
@@ -112,8 +113,8 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 	if (rc != VIP_SUCCESS)
 		return rc;
 	if (order < 0)
-		connection_ask(vi->connection, vi->endpoint, &attempt->target);
-	else if (!connection_await(vi->connection, vi->endpoint, &attempt->target))
+		connection_ask(vi->connection);
+	else if (!connection_await(vi->connection))
 		return VIP_ERROR_RESOURCE;
 	if (!target->own.peer_to_peer)
 		return await_result(vi);

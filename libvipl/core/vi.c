@@ -110,7 +110,7 @@ static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)
 		goto destroy_receive;
-	vi->connection = connection_create(nic->connector, vi);
+	vi->connection = connection_create(nic->connector, vi, &vi->attempt.target);
 	if (!vi->connection)
 		goto destroy_endpoint;
 	if (condition_init(&vi->changed))

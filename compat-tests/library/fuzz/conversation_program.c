@@ -49,7 +49,7 @@ static void await_peer(struct vi *vi)
 	target->own.discriminator = discriminator_of(OWN);
 	target->wanted = (struct discriminator){0};
 	target->host = info.host;
-	connection_await(vi->connection, vi->endpoint, target);
+	connection_await(vi->connection);
 }
 
 void program_connect(struct input *input)
@@ -61,7 +61,7 @@ void program_connect(struct input *input)
 	if (vi->state != VI_IDLE)
 		return;
 	*target = (struct target){
-		.own = info, .host = info.host, .wanted = how & 1 ? discriminator_of(OWN) : discriminator_of(OTHER)};
+		.endpoint = vi->endpoint, .own = info, .host = info.host, .wanted = how & 1 ? discriminator_of(OWN) : discriminator_of(OTHER)};
 	target->host.s6_addr[15] = how & 2 ? 2 : 1;
 	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
 	target->deadline = clock_nsec() + NSEC_PER_SEC;
@@ -72,7 +72,7 @@ void program_connect(struct input *input)
 		if (target->own.peer_to_peer && how & 1)
 			await_peer(vi);
 		else
-			connection_ask(vi->connection, vi->endpoint, target);
+			connection_ask(vi->connection);
 	}
 	trouble_end();
 }
@@ -81,8 +81,8 @@ static void accept_by(struct vi *vi, struct client *client)
 {
 	vi_prepare(vi);
 	vi->asks = false;
-	vi->target = (struct target){.own = info, .deadline = DEADLINE_NEVER};
-	connection_accept(vi->connection, vi->endpoint, client, &vi->target);
+	vi->target = (struct target){.endpoint = vi->endpoint, .own = info, .deadline = DEADLINE_NEVER};
+	connection_accept(vi->connection, client);
 }
 
 void program_answer(struct input *input)

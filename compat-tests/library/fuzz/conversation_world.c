@@ -110,7 +110,7 @@ void talk_create(struct input *input)
 	memory_register(&world.regions[0], &(struct input){region, sizeof(region)});
 	for (unsigned i = 0; i < VIS; i++) {
 		vi_create(&world.vis[i]);
-		world.vis[i].connection = connection_create(talk.connector, &world.vis[i]);
+		world.vis[i].connection = connection_create(talk.connector, &world.vis[i], &world.vis[i].target);
 		check(world.vis[i].connection);
 	}
 	talk.request_count = talk.listening = 0;
