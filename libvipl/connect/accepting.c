@@ -147,19 +147,11 @@ static void turn_away(struct listening_socket *listening)
 
 static void cannot_accept(struct listening_socket *listening, int error)
 {
-	switch (error) {
-	case EAGAIN:
-	case ECONNABORTED:
-	case EINTR:
-		break;
-	case EMFILE:
-	case ENFILE:
+	if (error == EMFILE || error == ENFILE) {
 		turn_away(listening);
-		break;
-	default:
+	} else if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
 		log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), filter_hint(error, "accept4()"));
 		leave_alone(listening, PAUSE_NSEC);
-		break;
 	}
 }
 

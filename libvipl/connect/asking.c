@@ -268,6 +268,23 @@ static void over(struct connection *connection)
 	no_answer(connection, VIP_NO_MATCH);
 }
 
+/* Reaching a place has ended so, or goes on. False: nobody can be asked there. */
+static bool settle(struct connection *connection, int error)
+{
+	if (!error) {
+		ask(connection);
+	} else if (error == EINPROGRESS) {
+		connection->stage = REACHING;
+		connection_set_deadline(connection, clock_nsec() + TCP_NSEC);
+	} else if (error == EAGAIN || error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
+		connection->is_unsure |= error == EAGAIN; /* the listener's queue is full, so its discriminator is not known */
+		return false;
+	} else {
+		fail_for(connection, error);
+	}
+	return true;
+}
+
 /* Goes on with the places that have not been asked yet this time. */
 static void ask_next(struct connection *connection)
 {
@@ -275,28 +292,13 @@ static void ask_next(struct connection *connection)
 	struct device *device = connector_of(connection)->device;
 	struct place at[PLACE_ADDRESSES];
 
-	for (; device->ops->place(device, &target->host, &target->wanted, connection->place, at); connection->place++) {
-		int error;
-
+	while (device->ops->place(device, &target->host, &target->wanted, connection->place, at)) {
 		connection->began = clock_nsec();
 		connection->heard_at = 0;
-		error = reach(connection, &at[0]);
-		if (!error) {
-			ask(connection);
+		if (settle(connection, reach(connection, &at[0])))
 			return;
-		}
-		if (error == EINPROGRESS) {
-			connection->stage = REACHING;
-			connection_set_deadline(connection, clock_nsec() + TCP_NSEC);
-			return;
-		}
 		conversation_end(&connection->conversation, 0);
-		if (error == EAGAIN) { /* the listener's queue is full, so its discriminator is not known */
-			connection->is_unsure = true;
-		} else if (error != ECONNREFUSED) {
-			fail_for(connection, error);
-			return;
-		}
+		connection->place++;
 	}
 	over(connection);
 }
@@ -348,14 +350,10 @@ static void reached(struct connection *connection)
 		error = EBADF;
 	if (error == ETIMEDOUT)
 		tell_silence(connection);
-	if (error == ECONNREFUSED || error == ECONNRESET || error == EPIPE) {
-		next_place(connection);
-	} else if (error) {
-		fail_for(connection, error);
-	} else {
+	if (!error)
 		socket_watch(watched, EPOLLIN | EPOLLRDHUP);
-		ask(connection);
-	}
+	if (!settle(connection, error))
+		next_place(connection);
 }
 
 /* The peer has said yes, and what its data path is. */

@@ -17,6 +17,12 @@
 
 #define FAREWELL_NSEC (2 * NSEC_PER_SEC)
 
+/* Room for the descriptors that come with a message. */
+union control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
+};
+
 static uint8_t version_of(const struct conversation *conversation)
 {
 	return conversation->watched.connector->device->version;
@@ -27,10 +33,7 @@ static uint8_t version_of(const struct conversation *conversation)
 int conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
 		     const struct discriminator *wanted, const struct description *description)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
-	} control = {0};
+	union control control = {0};
 	struct message message;
 	struct iovec data = {&message, sizeof(message)};
 	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
@@ -99,31 +102,20 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 /* What a call that has failed says of the other end. */
 static int end_of(int error)
 {
-	switch (error) {
-	case EAGAIN:
-	case EINTR:
+	if (error == EAGAIN || error == EINTR)
 		return MESSAGE_NONE;
-	case ETIMEDOUT:
-	case EHOSTUNREACH:
-	case ENETUNREACH:
-	case ENETDOWN:
+	if (error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN)
 		return HEARD_LOST;
-	case EPERM:
-	case ENOSYS:
-		log_error_ratelimited("a connection fails: %s%s", strerror(error), filter_hint(error, "recvmsg()"));
-		return HEARD_CUT;
-	default:
+	if (!is_refused(error))
 		return HEARD_END;
-	}
+	log_error_ratelimited("a connection fails: %s%s", strerror(error), filter_hint(error, "recvmsg()"));
+	return HEARD_CUT;
 }
 
 /* A whole message, of a socket that keeps messages apart. As conversation_hear(). */
 static int hear_local(struct conversation *conversation)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
-	} control;
+	union control control;
 	struct iovec data = {&conversation->in, sizeof(conversation->in)};
 	struct msghdr message = {
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
