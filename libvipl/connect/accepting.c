@@ -36,13 +36,13 @@ struct acceptor {
 
 /* ---- clients ---- */
 
-static void drop(struct client *client, enum message_code last_word)
+static void drop(struct conversation *client, enum message_code last_word)
 {
-	conversation_end(&client->conversation, last_word);
+	conversation_end(client, last_word);
 	free(client);
 }
 
-void client_reject(struct client *client, VIP_RETURN refusal)
+void client_reject(struct conversation *client, VIP_RETURN refusal)
 {
 	drop(client, refusal == VIP_NO_MATCH   ? MESSAGE_NO_MATCH
 		     : refusal == VIP_NOT_DONE ? MESSAGE_BUSY
@@ -50,38 +50,33 @@ void client_reject(struct client *client, VIP_RETURN refusal)
 }
 
 /* A requester says nothing more until it is answered. */
-bool client_waits(const struct client *client)
+bool client_waits(const struct conversation *client)
 {
-	return socket_is_quiet(&client->conversation.watched);
+	return socket_is_quiet(&client->watched);
 }
 
 /* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
-bool client_can_be_held(const struct client *client)
+bool client_can_be_held(const struct conversation *client)
 {
 	struct rlimit most;
 
-	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)client->conversation.watched.fd < most.rlim_cur / 2;
+	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)client->watched.fd < most.rlim_cur / 2;
 }
 
 /* From here on its socket is looked at when it is answered, not before. */
-static void arrive(struct client *client)
+static void arrive(struct conversation *client)
 {
-	struct conversation *conversation = &client->conversation;
 	VIP_RETURN refusal;
 
-	socket_unwatch(&conversation->watched);
-	message_read(&conversation->in, &client->peer, &client->wanted, &conversation->peer);
-	client->peer.host = conversation->host;
-	refusal = request_arrived(conversation->watched.connector->nic, client, &client->peer, &client->wanted);
+	socket_unwatch(&client->watched);
+	refusal = request_arrived(client->watched.connector->nic, client, &client->peer, &client->wanted);
 	if (refusal != VIP_SUCCESS)
 		client_reject(client, refusal);
 }
 
-static void hear(struct client *client)
+static void hear(struct conversation *client)
 {
-	struct conversation *conversation = &client->conversation;
-
-	switch (conversation_hear(conversation)) {
+	switch (conversation_hear(client)) {
 	case MESSAGE_NONE:
 		break;
 	case MESSAGE_REQUEST:
@@ -90,8 +85,8 @@ static void hear(struct client *client)
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_warning_ratelimited("refused a request by another version of this library (%u, not %u)",
-					(unsigned)conversation->in.version,
-					(unsigned)conversation->watched.connector->device->version);
+					(unsigned)client->in.version,
+					(unsigned)client->watched.connector->device->version);
 		drop(client, MESSAGE_BAD_VERSION);
 		break;
 	default:
@@ -102,12 +97,12 @@ static void hear(struct client *client)
 
 static void client_ready(struct watch *watch)
 {
-	hear(container_of(watch, struct client, conversation.watched.watch));
+	hear(container_of(watch, struct conversation, watched.watch));
 }
 
 static void client_expired(struct watched_socket *watched)
 {
-	drop(container_of(watched, struct client, conversation.watched), 0);
+	drop(container_of(watched, struct conversation, watched), 0);
 }
 
 /* ---- accepting them ---- */
@@ -156,29 +151,28 @@ static void cannot_accept(struct listening_socket *listening, int error)
 }
 
 /* False: it is not to be talked to, or is gone. */
-static bool greet(struct client *client, const struct sockaddr_storage *from)
+static bool greet(struct conversation *client, const struct sockaddr_storage *from)
 {
-	struct conversation *conversation = &client->conversation;
-	struct watched_socket *watched = &conversation->watched;
+	struct watched_socket *watched = &client->watched;
 	struct connector *connector = watched->connector;
 	const struct device_ops *ops = ops_of(connector);
 
-	conversation->host =
+	client->peer.host =
 		watched->is_local ? connector->device->host : host_from_socket((const struct sockaddr *)from);
-	if (ops->admit && !ops->admit(connector->device, watched->fd, &conversation->peer))
+	if (ops->admit && !ops->admit(connector->device, watched->fd, &client->described))
 		return false;
 	socket_prepare(watched);
 	if (socket_watch(watched, EPOLLIN | EPOLLRDHUP))
 		return false;
 	socket_set_time(watched, HALF_OPEN_NSEC);
-	return !conversation_say(conversation, MESSAGE_HERE, NULL, NULL, NULL);
+	return !conversation_say(client, MESSAGE_HERE, NULL, NULL, NULL);
 }
 
 static void accept_one(struct watch *watch)
 {
 	struct listening_socket *listening = container_of(watch, struct listening_socket, watched.watch);
 	struct sockaddr_storage from = {0};
-	struct client *client;
+	struct conversation *client;
 	int error;
 
 	if (!fd_is_own(listening->watched.fd))
@@ -192,15 +186,15 @@ static void accept_one(struct watch *watch)
 		cannot_accept(listening, ENOMEM);
 		return;
 	}
-	socket_init(&client->conversation.watched, listening->watched.connector, client_ready, client_expired);
-	error = socket_accept(&client->conversation.watched, &listening->watched, &from);
+	socket_init(&client->watched, listening->watched.connector, client_ready, client_expired);
+	error = socket_accept(&client->watched, &listening->watched, &from);
 	if (error) {
 		free(client);
 		cannot_accept(listening, error);
 	} else if (!greet(client, &from)) {
 		drop(client, 0);
 	} else {
-		crowd_enter(&listening->acceptor->half_open, &client->conversation.watched);
+		crowd_enter(&listening->acceptor->half_open, &client->watched);
 		hear(client); /* mostly it has spoken already */
 	}
 }

@@ -70,7 +70,7 @@ void connection_succeeded(struct connection *connection)
 	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
 	connection->stage = CONNECTED;
 	connection_decided(connection);
-	endpoint_connected(connection->vi, &connection->peer);
+	endpoint_connected(connection->vi, &connection->conversation.peer);
 }
 
 void connection_awaits(struct connection *connection)
@@ -137,11 +137,11 @@ int connection_raise(struct connection *connection, bool accepts)
 	struct conversation *conversation = &connection->conversation;
 	int error;
 
-	conversation->peer.socket = conversation->watched.fd;
+	conversation->described.socket = conversation->watched.fd;
 	/* The peer may send as soon as it has the answer. */
 	endpoint_establishing(connection->vi);
 	error = ops_of(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
-							&connection->peer, &conversation->peer);
+							&conversation->peer, &conversation->described);
 	conversation_close_fds(conversation);
 	return error;
 }
@@ -238,10 +238,10 @@ static int reach(struct connection *connection, const struct place *place)
 
 	if (error)
 		return error;
-	conversation->host = connection->target->host;
+	conversation->peer.host = connection->target->host;
 	socket_prepare(watched);
 	if (device->ops->source) {
-		device->ops->source(device, &conversation->host, &from);
+		device->ops->source(device, &connection->target->host, &from);
 		setsockopt(watched->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
 		if (bind(watched->fd, (struct sockaddr *)&from.address, from.length))
 			return errno == EADDRNOTAVAIL ? ENODEV : errno;
@@ -250,7 +250,7 @@ static int reach(struct connection *connection, const struct place *place)
 		error = errno;
 	if (error && error != EINPROGRESS)
 		return error;
-	if (device->ops->admit && !device->ops->admit(device, watched->fd, &conversation->peer))
+	if (device->ops->admit && !device->ops->admit(device, watched->fd, &conversation->described))
 		return ECONNREFUSED; /* not one of ours */
 	failure = socket_watch(watched, error ? EPOLLOUT : EPOLLIN | EPOLLRDHUP);
 	return failure ? failure : error;
@@ -360,13 +360,9 @@ static void reached(struct connection *connection)
 static void accepted(struct connection *connection)
 {
 	struct conversation *conversation = &connection->conversation;
-	struct connect_info *peer = &connection->peer;
-	struct discriminator unused;
 	int error = EPROTO;
 
-	message_read(&conversation->in, peer, &unused, &conversation->peer);
-	peer->host = conversation->host;
-	if (peer->reliability == connection->target->own.reliability)
+	if (conversation->peer.reliability == connection->target->own.reliability)
 		error = connection_raise(connection, false);
 	if (error) {
 		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));

@@ -21,10 +21,10 @@
 
 #include "device.h"
 
-struct connector;  /* all of it of a NIC */
-struct acceptor;   /* what listens for a discriminator */
-struct client;	   /* a process that has asked us */
-struct connection; /* a VI's */
+struct connector;    /* all of it of a NIC */
+struct acceptor;     /* what listens for a discriminator */
+struct conversation; /* with a client, a process that has asked us */
+struct connection;   /* a VI's */
 
 /* NULL and errno. */
 struct connector *connector_open(struct nic *nic, struct device *device);
@@ -44,11 +44,11 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 void acceptor_close(struct acceptor *acceptor);
 
 /* Refuses the request and takes it: VIP_REJECT; VIP_NO_MATCH; VIP_NOT_DONE: the server is busy. */
-void client_reject(struct client *client, VIP_RETURN refusal);
+void client_reject(struct conversation *client, VIP_RETURN refusal);
 /* Whether the request may stay unanswered for some time. */
-bool client_can_be_held(const struct client *client);
+bool client_can_be_held(const struct conversation *client);
 /* False if the requester is known to have given up, or to be gone. */
-bool client_waits(const struct client *client);
+bool client_waits(const struct conversation *client);
 
 /* ---- connection.c ---- */
 
@@ -78,11 +78,11 @@ void connection_ask(struct connection *connection);
 /* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
 bool connection_await(struct connection *connection);
 /* Takes the request. */
-void connection_accept(struct connection *connection, struct client *client);
+void connection_accept(struct connection *connection, struct conversation *client);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
 void connection_routed(struct connection *connection);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */
-bool connection_meet(struct connector *connector, struct client *client);
+bool connection_meet(struct connector *connector, struct conversation *client);
 /*
  * Gives up an attempt. Reports VIP_NO_MATCH if the last answers said that there is no listener, and what is under way is too young
  * for an answer; else VIP_TIMEOUT.
@@ -113,7 +113,7 @@ void endpoint_lost(struct vi *vi);
  * A request for `wanted` has come. Returns VIP_SUCCESS if it is accepted, rejected or kept, perhaps answered already;
  * VIP_NO_MATCH or VIP_NOT_DONE if it is to be refused with this code.
  */
-VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct connect_info *peer,
+VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const struct connect_info *peer,
 			   const struct discriminator *wanted);
 
 #endif

@@ -6,12 +6,6 @@
 #include "connect.h"
 #include "conversation.h"
 
-struct client {
-	struct conversation conversation;
-	struct connect_info peer; /* when the request has come, as what it wants */
-	struct discriminator wanted;
-};
-
 /* Of a connection: after UNCONNECTED four of an end that asks, then two of one that is asked, the first with a peer only. */
 enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, AWAITING, CONFIRMING, CONNECTED };
 
@@ -20,8 +14,6 @@ struct connection {
 	struct vi *vi;
 	const struct target *target;
 	enum stage stage;
-	struct connect_info peer;
-
 	struct acceptor *acceptor; /* a peer asks us; or NULL */
 	TAILQ_ENTRY(connection) in_awaiting;
 

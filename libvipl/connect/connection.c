@@ -15,16 +15,15 @@
 
 /* ---- accepting ---- */
 
-void connection_accept(struct connection *connection, struct client *client)
+void connection_accept(struct connection *connection, struct conversation *client)
 {
 	struct conversation *conversation = &connection->conversation;
 	int error;
 
-	connection->peer = client->peer;
 	connection->stage = CONFIRMING;
-	conversation->host = client->conversation.host;
-	conversation->peer = client->conversation.peer;
-	error = socket_move(&client->conversation.watched, &conversation->watched);
+	conversation->peer = client->peer;
+	conversation->described = client->described;
+	error = socket_move(&client->watched, &conversation->watched);
 	free(client);
 	if (!error) {
 		connection_set_deadline(connection, clock_nsec() + CONFIRM_NSEC);
@@ -63,7 +62,7 @@ bool connection_await(struct connection *connection)
 	return true;
 }
 
-static bool is_awaited(const struct connection *connection, const struct client *client)
+static bool is_awaited(const struct connection *connection, const struct conversation *client)
 {
 	const struct target *target = connection->target;
 
@@ -72,7 +71,7 @@ static bool is_awaited(const struct connection *connection, const struct client 
 	       host_equal(&target->host, &client->peer.host);
 }
 
-bool connection_meet(struct connector *connector, struct client *client)
+bool connection_meet(struct connector *connector, struct conversation *client)
 {
 	struct connection *connection;
 

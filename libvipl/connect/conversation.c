@@ -62,19 +62,19 @@ int conversation_say(struct conversation *conversation, enum message_code code, 
 
 void conversation_close_fds(struct conversation *conversation)
 {
-	struct description *peer = &conversation->peer;
+	struct description *described = &conversation->described;
 
-	for (unsigned i = 0; i < peer->fd_count; i++)
-		if (peer->fds[i] >= 0)
-			close(peer->fds[i]);
-	peer->fd_count = 0;
+	for (unsigned i = 0; i < described->fd_count; i++)
+		if (described->fds[i] >= 0)
+			close(described->fds[i]);
+	described->fd_count = 0;
 }
 
 /* Returns false if there is one that no process of this library sends: it is closed, and not by this thread. */
 static bool take_fds(struct conversation *conversation, struct msghdr *message, uid_t user)
 {
 	const struct device_ops *ops = ops_of(conversation->watched.connector);
-	struct description *peer = &conversation->peer;
+	struct description *described = &conversation->described;
 	bool are_good = true;
 
 	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
@@ -86,9 +86,9 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-			if (peer->fd_count < DESCRIPTION_FDS && ops->takes_fd && ops->takes_fd(fd)) {
-				peer->fds[peer->fd_count] = fd_above_standard(fd);
-				if (peer->fds[peer->fd_count++] < 0)
+			if (described->fd_count < DESCRIPTION_FDS && ops->takes_fd && ops->takes_fd(fd)) {
+				described->fds[described->fd_count] = fd_above_standard(fd);
+				if (described->fds[described->fd_count++] < 0)
 					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 			} else {
 				closer_take(fd, user);
@@ -144,8 +144,6 @@ static int hear_local(struct conversation *conversation)
 	if (!length)
 		return HEARD_END;
 	code = message_look(&conversation->in, (size_t)length, version_of(conversation));
-	if (code != MESSAGE_REQUEST && code != MESSAGE_PEER_REQUEST && code != MESSAGE_ACCEPT)
-		conversation_close_fds(conversation); /* nobody looks for any */
 	return code == MESSAGE_NONE || (code > 0 && message.msg_flags & MSG_TRUNC) ? MESSAGE_NONSENSE : code;
 }
 
@@ -166,9 +164,16 @@ static int hear_remote(struct conversation *conversation)
 
 int conversation_hear(struct conversation *conversation)
 {
+	int code;
+
 	if (!fd_is_own(conversation->watched.fd)) /* what comes there may be the program's */
 		return HEARD_END;
-	return conversation->watched.is_local ? hear_local(conversation) : hear_remote(conversation);
+	code = conversation->watched.is_local ? hear_local(conversation) : hear_remote(conversation);
+	if (code == MESSAGE_REQUEST || code == MESSAGE_PEER_REQUEST || code == MESSAGE_ACCEPT)
+		message_read(&conversation->in, &conversation->peer, &conversation->wanted, &conversation->described);
+	else
+		conversation_close_fds(conversation); /* nobody looks for any */
+	return code;
 }
 
 /* ---- ending ---- */

@@ -11,10 +11,11 @@
 
 struct conversation {
 	struct watched_socket watched;
-	struct in6_addr host; /* of the other end */
 	size_t received;
 	struct message in;
-	struct description peer; /* as far as it is known; its descriptors are the conversation's */
+	struct connect_info peer;     /* the other end: its host; the rest comes with its request, or its accept, */
+	struct discriminator wanted;  /* as this */
+	struct description described; /* and this; its descriptors are the conversation's */
 };
 
 /* Sends without waiting. 0 or errno; EPIPE: the other end is gone, or does not listen. */

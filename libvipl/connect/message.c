@@ -57,6 +57,7 @@ void message_read(const struct message *message, struct connect_info *own, struc
 		  struct description *description)
 {
 	*own = (struct connect_info){
+		.host = own->host,
 		.reliability = message->flags & LEVEL_MASK,
 		.max_transfer = (uint32_t)bytes_get(message->max_transfer, sizeof(message->max_transfer)),
 		.rights = {.rdma_write = message->flags & RIGHT_RDMA_WRITE,

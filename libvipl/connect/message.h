@@ -40,7 +40,7 @@ enum { MESSAGE_NONE = 0, MESSAGE_OF_OTHER_VERSION = -1, MESSAGE_NONSENSE = -2 };
 /* The code of a message of which so many bytes have come, or one of these: MESSAGE_NONE is that more has to come. */
 int message_look(const struct message *message, size_t length, uint8_t version);
 
-/* Of a message with a code. `own` gets no host. */
+/* Of a message with a code. `own` keeps its host. */
 void message_read(const struct message *message, struct connect_info *own, struct discriminator *wanted,
 		  struct description *description);
 

@@ -86,7 +86,7 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 	return rc == VIP_SUCCESS ? begin(vi, &target) : rc;
 }
 
-VIP_RETURN attempt_accept(struct vi *vi, struct client *client)
+VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client)
 {
 	connection_accept(vi->connection, client);
 	return await_result(vi); /* the connection knows how long a requester may take */

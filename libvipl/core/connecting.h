@@ -13,7 +13,7 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
 /* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING, and attempt_accept() follows. */
 VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
 /* Takes the request, and waits. */
-VIP_RETURN attempt_accept(struct vi *vi, struct client *client);
+VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client);
 /* VipConnectPeerDone; VipConnectPeerWait, which waits. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
 

@@ -138,7 +138,7 @@ int64_t listeners_serve(struct nic *nic)
 	return next;
 }
 
-static bool can_hold(const struct listener *listener, const struct client *client)
+static bool can_hold(const struct listener *listener, const struct conversation *client)
 {
 	if (listener->held_count < listener->waiters)
 		return true;
@@ -146,7 +146,7 @@ static bool can_hold(const struct listener *listener, const struct client *clien
 	       client_can_be_held(client);
 }
 
-VIP_RETURN request_arrived(struct nic *nic, struct client *client, const struct connect_info *peer,
+VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const struct connect_info *peer,
 			   const struct discriminator *wanted)
 {
 	struct listener *listener;

@@ -7,14 +7,12 @@
 #include "object.h"
 #include "vi.h"
 
-struct client;
-
 /* A connection request without an answer: VipConnectWait has returned it, or is going to. */
 struct request {
 	struct object object; /* named when it is returned */
 	struct nic *nic;
 	TAILQ_ENTRY(request) in_list; /* of the NIC's, when it has a name; of those that are held */
-	struct client *client;
+	struct conversation *client;
 	const struct connect_info *peer; /* the client's, as what it wants */
 	const struct discriminator *wanted;
 };

@@ -15,7 +15,7 @@
 #define HOSTAGES 32u
 
 struct talk {
-	struct client *requests[REQUESTS]; /* not answered by the program yet */
+	struct conversation *requests[REQUESTS]; /* not answered by the program yet */
 	unsigned request_count, listening;
 	struct acceptor *acceptor; /* while it listens */
 	struct connector *connector;

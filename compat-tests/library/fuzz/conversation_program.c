@@ -77,7 +77,7 @@ void program_connect(struct input *input)
 	trouble_end();
 }
 
-static void accept_by(struct vi *vi, struct client *client)
+static void accept_by(struct vi *vi, struct conversation *client)
 {
 	vi_prepare(vi);
 	vi->asks = false;
@@ -90,7 +90,7 @@ void program_answer(struct input *input)
 	static const VIP_RETURN refusals[] = {VIP_REJECT, VIP_NO_MATCH, VIP_NOT_DONE};
 	struct vi *vi = choose(input);
 	uint8_t how = take8(input);
-	struct client *client;
+	struct conversation *client;
 
 	if (!talk.request_count)
 		return;

@@ -199,7 +199,7 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 		vi_tear_down(vi);
 }
 
-VIP_RETURN request_arrived(struct nic *nic, struct client *client,
+VIP_RETURN request_arrived(struct nic *nic, struct conversation *client,
 			   const struct connect_info *peer, const struct discriminator *wanted)
 {
 	check(nic == (struct nic *)&world);
