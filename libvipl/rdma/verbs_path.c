@@ -71,45 +71,42 @@ static int find_gid(struct verbs_device *device, struct verbs_path *path)
 	return is_found ? 0 : ENODEV;
 }
 
-/* The index of a partition key of our port, if possible one of a full member; or -1 and errno, ENODEV if there is none. */
-static int find_pkey(struct verbs_device *device, uint16_t pkey)
+/* Finds the index of the partition key of our port, if possible one of a full member. 0 or errno; ENODEV: none. */
+static int find_pkey(struct verbs_device *device, struct verbs_path *path)
 {
-	int limited = -1, error = ENODEV;
+	int error = ENODEV;
 	__be16 found;
 
 	for (int i = 0; i < device->limits.max_pkeys; i++) {
 		if (ibv_query_pkey(device->context, device->port, i, &found)) {
-			if (errno == EMFILE || errno == ENFILE) /* it is a file of the system's */
+			if (error && (errno == EMFILE || errno == ENFILE)) /* it is a file of the system's */
 				error = errno;
 			continue;
 		}
-		if ((be16toh(found) & PKEY_NUMBER) != (pkey & PKEY_NUMBER))
+		if ((be16toh(found) & PKEY_NUMBER) != (path->pkey & PKEY_NUMBER))
 			continue;
+		if (error || be16toh(found) & PKEY_FULL)
+			path->pkey_index = (uint16_t)i;
+		error = 0;
 		if (be16toh(found) & PKEY_FULL)
-			return i;
-		if (limited < 0)
-			limited = i;
+			break;
 	}
-	errno = error;
-	return limited;
+	return error;
 }
 
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
-	int error = find_gid(device, path), pkey = error ? -1 : find_pkey(device, path->pkey);
+	int error = find_gid(device, path);
 	const char *lacks = error ? "GID" : "partition key";
 
-	if (!error && pkey < 0)
-		error = errno;
+	if (!error)
+		error = find_pkey(device, path);
 	if (error == ENODEV)
 		log_error_ratelimited("RDMA device %s: its port has no %s for a connection",
 				      ibv_get_device_name(device->context->device), lacks);
-	if (error)
-		return error;
-	path->pkey_index = (uint16_t)pkey;
 	if (device->is_ethernet && !path->hop_limit)
 		path->hop_limit = HOPS;
-	return 0;
+	return error;
 }
 
 /* ---- what the ends tell each other ---- */
