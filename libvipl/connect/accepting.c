@@ -20,18 +20,13 @@
 #define PAUSE_NSEC     NSEC_PER_SEC /* a listener that cannot accept is left alone for so long */
 #define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
 
-struct listening_socket {
-	struct watched_socket watched;
-	struct acceptor *acceptor;
-};
-
 /* One for all discriminators that have the same places. */
 struct acceptor {
 	LIST_ENTRY(acceptor) in_connector;
 	struct place first; /* the first address of the first place */
-	struct listening_socket sockets[PLACE_ADDRESSES];
+	struct watched_socket sockets[PLACE_ADDRESSES];
 	unsigned users;
-	struct crowd half_open;
+	unsigned half_open;
 };
 
 /* ---- clients ---- */
@@ -108,10 +103,10 @@ static void client_expired(struct watched_socket *watched)
 /* ---- accepting them ---- */
 
 /* Whoever asks waits meanwhile. */
-static void leave_alone(struct listening_socket *listening, int64_t nsec)
+static void leave_alone(struct watched_socket *listening, int64_t nsec)
 {
-	socket_watch(&listening->watched, 0);
-	socket_set_time(&listening->watched, nsec);
+	socket_watch(listening, 0);
+	socket_set_time(listening, nsec);
 }
 
 static void listening_expired(struct watched_socket *watched)
@@ -124,15 +119,15 @@ static void listening_expired(struct watched_socket *watched)
 /*
  * No file descriptor is left. Turned away, the client tries again after a pause. Left in the queue, it would keep us busy.
  */
-static void turn_away(struct listening_socket *listening)
+static void turn_away(struct watched_socket *listening)
 {
-	struct connector *connector = listening->watched.connector;
+	struct connector *connector = listening->connector;
 	struct sockaddr_storage unused;
 	struct watched_socket client;
 
 	socket_init(&client, connector, NULL, NULL);
 	fd_close(connector->spare_fd);
-	if (!socket_accept(&client, &listening->watched, &unused))
+	if (!socket_accept(&client, listening, &unused))
 		socket_close(&client, true);
 	else /* closer.c has those that were turned away; or another thread has taken the spare one */
 		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
@@ -140,7 +135,7 @@ static void turn_away(struct listening_socket *listening)
 	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
 }
 
-static void cannot_accept(struct listening_socket *listening, int error)
+static void cannot_accept(struct watched_socket *listening, int error)
 {
 	if (error == EMFILE || error == ENFILE) {
 		turn_away(listening);
@@ -170,14 +165,14 @@ static bool greet(struct conversation *client, const struct sockaddr_storage *fr
 
 static void accept_one(struct watch *watch)
 {
-	struct listening_socket *listening = container_of(watch, struct listening_socket, watched.watch);
+	struct watched_socket *listening = container_of(watch, struct watched_socket, watch);
 	struct sockaddr_storage from = {0};
 	struct conversation *client;
 	int error;
 
-	if (!fd_is_own(listening->watched.fd))
+	if (!fd_is_own(listening->fd))
 		return;
-	if (listening->watched.is_local && closer_is_busy()) {
+	if (listening->is_local && closer_is_busy()) {
 		leave_alone(listening, SHORT_NSEC);
 		return;
 	}
@@ -186,15 +181,15 @@ static void accept_one(struct watch *watch)
 		cannot_accept(listening, ENOMEM);
 		return;
 	}
-	socket_init(&client->watched, listening->watched.connector, client_ready, client_expired);
-	error = socket_accept(&client->watched, &listening->watched, &from);
+	socket_init(&client->watched, listening->connector, client_ready, client_expired);
+	error = socket_accept(&client->watched, listening, &from);
 	if (error) {
 		free(client);
 		cannot_accept(listening, error);
 	} else if (!greet(client, &from)) {
 		drop(client, 0);
 	} else {
-		crowd_enter(&listening->acceptor->half_open, &client->watched);
+		crowd_enter(&client->watched, listening->half_open);
 		hear(client); /* mostly it has spoken already */
 	}
 }
@@ -219,7 +214,7 @@ static struct acceptor *find(struct connector *connector, const struct place *fi
 static void stop(struct acceptor *acceptor)
 {
 	for (unsigned i = 0; i < PLACE_ADDRESSES; i++)
-		socket_close(&acceptor->sockets[i].watched, false);
+		socket_close(&acceptor->sockets[i], false);
 }
 
 /* 0 or errno. */
@@ -230,7 +225,6 @@ static int listen_at(struct watched_socket *watched, const struct place *place)
 
 	if (error)
 		return error;
-	watched->listens = true;
 	if (!watched->is_local) /* connections of the last listener may rest there */
 		setsockopt(watched->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (place->address.ss_family == AF_INET6)
@@ -250,7 +244,7 @@ static int take_place(struct acceptor *acceptor, const struct place *at, unsigne
 	unsigned taken = 0;
 
 	for (unsigned i = 0; i < count; i++) {
-		int error = listen_at(&acceptor->sockets[taken].watched, &at[i]);
+		int error = listen_at(&acceptor->sockets[taken], &at[i]);
 
 		if (!error) {
 			taken++;
@@ -265,7 +259,7 @@ static int take_place(struct acceptor *acceptor, const struct place *at, unsigne
 /* Listens at the first free place of the discriminator. 0 or errno. */
 static int take_free_place(struct acceptor *acceptor, const struct discriminator *wanted)
 {
-	struct device *device = acceptor->sockets[0].watched.connector->device;
+	struct device *device = acceptor->sockets[0].connector->device;
 	struct place at[PLACE_ADDRESSES];
 	unsigned count;
 
@@ -305,10 +299,9 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 		return NULL;
 	acceptor->first = first[0];
 	acceptor->users = 1;
-	TAILQ_INIT(&acceptor->half_open.sockets);
 	for (unsigned i = 0; i < PLACE_ADDRESSES; i++) {
-		socket_init(&acceptor->sockets[i].watched, connector, accept_one, listening_expired);
-		acceptor->sockets[i].acceptor = acceptor;
+		socket_init(&acceptor->sockets[i], connector, accept_one, listening_expired);
+		acceptor->sockets[i].half_open = &acceptor->half_open;
 	}
 	error = take_free_place(acceptor, wanted);
 	if (!error) {
@@ -325,7 +318,7 @@ void acceptor_close(struct acceptor *acceptor)
 {
 	if (--acceptor->users)
 		return;
-	crowd_end(&acceptor->half_open);
+	crowd_end(acceptor->sockets[0].connector, &acceptor->half_open);
 	LIST_REMOVE(acceptor, in_connector);
 	stop(acceptor);
 	free(acceptor);

@@ -217,7 +217,7 @@ static void bid_farewell(struct watched_socket *watched)
 		return;
 	}
 	socket_set_time(farewell, FAREWELL_NSEC);
-	crowd_enter(&farewell->connector->farewells, farewell);
+	crowd_enter(farewell, &farewell->connector->farewells);
 }
 
 void conversation_end(struct conversation *conversation, enum message_code last_word)

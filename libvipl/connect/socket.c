@@ -133,7 +133,7 @@ void socket_close(struct watched_socket *watched, bool at_once)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
 	if (!watched->is_local || !fd_is_own(fd)) /* or the program has closed it, and it may be the program's */
 		fd_close(fd);
-	else if (watched->listens)
+	else if (watched->half_open)
 		strange_close_listener(fd);
 	else
 		strange_close(fd);
@@ -157,10 +157,8 @@ int socket_watch(struct watched_socket *watched, unsigned events)
 
 static void crowd_leave(struct watched_socket *watched)
 {
-	if (!watched->crowd)
-		return;
-	TAILQ_REMOVE(&watched->crowd->sockets, watched, in_crowd);
-	watched->crowd->count--;
+	if (watched->crowd)
+		--*watched->crowd;
 	watched->crowd = NULL;
 }
 
@@ -204,25 +202,26 @@ void socket_set_time(struct watched_socket *watched, int64_t nsec)
 	socket_set_deadline(watched, clock_nsec() + nsec);
 }
 
-static void expire_first(struct crowd *crowd)
+static void expire_first(struct connector *connector, const unsigned *crowd)
 {
-	struct watched_socket *first = TAILQ_FIRST(&crowd->sockets);
+	struct watched_socket *first = TAILQ_FIRST(&connector->expiring);
 
+	while (first->crowd != crowd)
+		first = TAILQ_NEXT(first, in_expiring);
 	first->expired(first);
 }
 
-void crowd_enter(struct crowd *crowd, struct watched_socket *watched)
+void crowd_enter(struct watched_socket *watched, unsigned *crowd)
 {
 	watched->crowd = crowd;
-	TAILQ_INSERT_TAIL(&crowd->sockets, watched, in_crowd);
-	if (++crowd->count > MOST_OF_CROWD)
-		expire_first(crowd);
+	if (++*crowd > MOST_OF_CROWD)
+		expire_first(watched->connector, crowd);
 }
 
-void crowd_end(struct crowd *crowd)
+void crowd_end(struct connector *connector, unsigned *crowd)
 {
-	while (crowd->count)
-		expire_first(crowd);
+	while (*crowd)
+		expire_first(connector, crowd);
 }
 
 /* ---- all of a NIC ---- */
@@ -237,7 +236,6 @@ struct connector *connector_open(struct nic *nic, struct device *device)
 	connector->device = device;
 	TAILQ_INIT(&connector->awaiting);
 	TAILQ_INIT(&connector->expiring);
-	TAILQ_INIT(&connector->farewells.sockets);
 	if (socket_spare(connector))
 		return connector;
 	free(connector); /* errno stays */
@@ -247,7 +245,7 @@ struct connector *connector_open(struct nic *nic, struct device *device)
 /* What was said last arrives nevertheless. */
 void connector_close(struct connector *connector)
 {
-	crowd_end(&connector->farewells);
+	crowd_end(connector, &connector->farewells);
 	fd_close(connector->spare_fd);
 	free(connector);
 }

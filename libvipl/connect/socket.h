@@ -15,20 +15,13 @@ struct watched_socket {
 	struct watch watch;
 	int fd;	       /* -1: none */
 	bool is_local; /* of processes of this machine: descriptors may come with messages */
-	bool listens;
 	struct connector *connector;
 	void (*expired)(struct watched_socket *watched);
 	int64_t deadline;			/* also without a socket */
 	TAILQ_ENTRY(watched_socket) in_expiring; /* while there is a deadline */
 	LIST_ENTRY(watched_socket) in_process; /* while there is a descriptor */
-	struct crowd *crowd;		       /* or NULL */
-	TAILQ_ENTRY(watched_socket) in_crowd;
-};
-
-/* Sockets of strangers: of too many the oldest expires. */
-struct crowd {
-	TAILQ_HEAD(, watched_socket) sockets;
-	unsigned count;
+	unsigned *half_open; /* of a listener: the crowd of those that it accepts; else NULL */
+	unsigned *crowd;     /* the number of sockets like this, of which too many are not kept; or NULL */
 };
 
 struct connector {
@@ -38,7 +31,7 @@ struct connector {
 	LIST_HEAD(, acceptor) acceptors;
 	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
 	TAILQ_HEAD(expiring, watched_socket) expiring; /* with a deadline: the earliest first */
-	struct crowd farewells;
+	unsigned farewells;
 };
 
 static inline const struct device_ops *ops_of(const struct connector *connector)
@@ -72,9 +65,10 @@ void socket_set_time(struct watched_socket *watched, int64_t nsec);
 /* Opens the descriptor that is there to be given up, or fails with errno. */
 bool socket_spare(struct connector *connector);
 
-void crowd_enter(struct crowd *crowd, struct watched_socket *watched);
+/* It has a deadline, and is one of a crowd. Of too many the one with the earliest deadline expires. */
+void crowd_enter(struct watched_socket *watched, unsigned *crowd);
 /* All of it expire. */
-void crowd_end(struct crowd *crowd);
+void crowd_end(struct connector *connector, unsigned *crowd);
 
 /* Sets what a connection over TCP needs. */
 void socket_prepare(const struct watched_socket *watched);
