@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attempts to connect. Asking for a listener, at one place of the discriminator after the other, and again after a pause. Until the
- * answer comes the endpoint is only prepared, so posted receives outlive every failure. The data path and the end of each attempt,
- * also of an end that is asked.
+ * Attempts to connect: asking for a listener, at one place of the discriminator after the other, and again after a pause. Until
+ * the answer comes the endpoint is only prepared, so posted receives outlive every failure. The data path and the end of every
+ * attempt are here, too, also of an end that is asked.
  */
 #include <errno.h>
 #include <string.h>
@@ -51,7 +51,6 @@ static void pause_asking(struct connection *connection, VIP_RETURN reason)
 	connection->last = reason;
 	connection_set_deadline(connection, clock_nsec() + connection->pause);
 	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
-	endpoint_pauses(connection->vi);
 }
 
 /* ---- the end of an attempt ---- */

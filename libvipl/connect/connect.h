@@ -30,7 +30,7 @@ struct connection;   /* a VI's */
 struct connector *connector_open(struct nic *nic, struct device *device);
 /* There are no acceptors, requests and connections any more. */
 void connector_close(struct connector *connector);
-/* Ends what has taken too long, and asks again after pauses. Returns when to call it again. */
+/* Ends what has taken too long, and asks again after pauses. Returns when to call it again; earlier if an attempt begins. */
 int64_t connector_tick(struct connector *connector);
 
 /* ---- accepting.c ---- */
@@ -64,12 +64,12 @@ struct target {
 /* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
 
-/* `target` is that of the VI's attempt, and counts from its beginning to the end of the connection. NULL: there is no memory. */
+/* `target` counts from the beginning of an attempt to the end of its connection. NULL: there is no memory. */
 struct connection *connection_create(struct connector *connector, struct vi *vi, const struct target *target);
 void connection_destroy(struct connection *connection);
 /*
- * Each of these begins an attempt to connect, with an endpoint that is prepared.
- * The result is reported, perhaps before this returns, by one of endpoint_connected() and endpoint_refused().
+ * Each of these begins an attempt to connect, with an endpoint that is prepared. The result is reported, perhaps before this
+ * returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
  * host that has not answered, and a peer, until the deadline of the target or connection_cancel().
@@ -84,8 +84,8 @@ void connection_routed(struct connection *connection);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */
 bool connection_meet(struct connector *connector, struct conversation *client);
 /*
- * Gives up an attempt. Reports VIP_NO_MATCH if the last answers said that there is no listener, and what is under way is too young
- * for an answer; else VIP_TIMEOUT.
+ * Gives up an attempt. Reports VIP_NO_MATCH if the last answers said that there is no listener, and what is under way is too
+ * young for an answer; else VIP_TIMEOUT.
  */
 void connection_cancel(struct connection *connection);
 /* Ends an attempt or a connection, and informs the peer, if there is one. */
@@ -105,8 +105,6 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer);
  * be: then returns true.
  */
 bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
-/* connector_tick() has to be called earlier than it has said. */
-void endpoint_pauses(struct vi *vi);
 /* The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
 /*

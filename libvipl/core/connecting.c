@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "base/deadline.h"
-#include "base/thread.h"
 #include "nic.h"
 
 static bool is_pending(const struct vi *vi)
@@ -116,10 +115,10 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 		connection_ask(vi->connection);
 	else if (!connection_await(vi->connection))
 		return VIP_ERROR_RESOURCE;
+	agent_wake(vi->nic); /* to look at the connection's deadline */
 	if (!target->own.peer_to_peer)
 		return await_result(vi);
 	atomic_store(&attempt->is_peer_to_peer, true);
-	agent_wake(vi->nic);
 	return VIP_SUCCESS;
 }
 
@@ -183,12 +182,6 @@ bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, goes_on ? VIP_ERROR_RESOURCE : reason);
 	return false;
-}
-
-void endpoint_pauses(struct vi *vi)
-{
-	if (!thread_is_agent) /* else it looks at what is to do next in any case */
-		agent_wake(vi->nic);
 }
 
 void device_routed(struct nic *nic)

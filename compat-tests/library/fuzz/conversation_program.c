@@ -68,7 +68,6 @@ void program_connect(struct input *input)
 	trouble_begin(how & ~3u);
 	if (world.device->ops->find_host(world.device, &target->host, &target->own.host) == VIP_SUCCESS) {
 		vi_prepare(vi);
-		vi->asks = true;
 		if (target->own.peer_to_peer && how & 1)
 			await_peer(vi);
 		else
@@ -80,7 +79,6 @@ void program_connect(struct input *input)
 static void accept_by(struct vi *vi, struct conversation *client)
 {
 	vi_prepare(vi);
-	vi->asks = false;
 	vi->target = (struct target){.endpoint = vi->endpoint, .own = info, .deadline = DEADLINE_NEVER};
 	connection_accept(vi->connection, client);
 }

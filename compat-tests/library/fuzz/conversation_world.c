@@ -174,11 +174,6 @@ bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 	return goes_on;
 }
 
-void endpoint_pauses(struct vi *vi)
-{
-	check(vi->state == VI_PREPARED && vi->asks);
-}
-
 void endpoint_lost(struct vi *vi)
 {
 	check(vi->state == VI_LINKED);

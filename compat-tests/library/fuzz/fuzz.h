@@ -128,7 +128,6 @@ struct vi {
 	struct peer peer; /* of fuzz_lane */
 	struct connection *connection; /* of fuzz_conversation, as the next ones */
 	struct target target;
-	bool asks;
 };
 
 struct world {
