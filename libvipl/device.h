@@ -260,8 +260,8 @@ struct device_ops {
 	bool (*takes_fd)(int fd);
 
 	/*
-	 * [nic] Finds the way to a host, before describe(). EINPROGRESS: the caller asks again after device_routed(). Without this
-	 * function there is nothing to find.
+	 * [nic] Finds the way to a host, before describe(). EINPROGRESS: the caller asks again after device_routed(). Without
+	 * this function there is nothing to find.
 	 */
 	int (*route)(struct device_endpoint *endpoint, const struct in6_addr *host);
 	/* [nic] Describes this end: a requester's before raise(), an accepting end's after it. */

@@ -338,8 +338,7 @@ void connection_ask(struct connection *connection)
 
 /* ---- the answer ---- */
 
-/* TCP has reached the place, or not. */
-static void reached(struct connection *connection)
+void asking_reached(struct connection *connection)
 {
 	struct watched_socket *watched = &connection->conversation.watched;
 	int error = 0;
@@ -373,7 +372,7 @@ static void accepted(struct connection *connection)
 	}
 }
 
-static void answered(struct connection *connection)
+void asking_answered(struct connection *connection)
 {
 	struct conversation *conversation = &connection->conversation;
 
@@ -421,14 +420,6 @@ static void answered(struct connection *connection)
 		next_place(connection);
 		break;
 	}
-}
-
-void asking_ready(struct connection *connection)
-{
-	if (connection->stage == REACHING)
-		reached(connection);
-	else
-		answered(connection);
 }
 
 void asking_expired(struct connection *connection)

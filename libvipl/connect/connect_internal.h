@@ -63,8 +63,9 @@ void connection_failed(struct connection *connection, VIP_RETURN reason, enum me
 /* The attempt is over. */
 void connection_decided(struct connection *connection);
 
-/* The socket is ready, or the time for it is over. */
-void asking_ready(struct connection *connection);
+/* TCP has reached the place, or not; something has come from there; the time for it is over. */
+void asking_reached(struct connection *connection);
+void asking_answered(struct connection *connection);
 void asking_expired(struct connection *connection);
 
 #endif

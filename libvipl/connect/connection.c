@@ -107,9 +107,11 @@ static void ended(struct connection *connection, bool is_said)
 	endpoint_lost(connection->vi);
 }
 
-/* An end that has accepted, or is connected, has heard this. */
-static void heard(struct connection *connection, int code)
+/* An end that has accepted, or is connected. */
+static void hear(struct connection *connection)
 {
+	int code = conversation_hear(&connection->conversation);
+
 	if (code == MESSAGE_NONE)
 		return;
 	if (connection->stage == CONNECTED)
@@ -124,10 +126,12 @@ static void ready(struct watch *watch)
 {
 	struct connection *connection = container_of(watch, struct connection, conversation.watched.watch);
 
-	if (connection->stage >= CONFIRMING)
-		heard(connection, conversation_hear(&connection->conversation));
+	if (connection->stage == REACHING)
+		asking_reached(connection);
+	else if (connection->stage == ASKING)
+		asking_answered(connection);
 	else
-		asking_ready(connection);
+		hear(connection);
 }
 
 static void expired(struct watched_socket *watched)

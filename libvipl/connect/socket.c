@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sockets of a NIC's connections: how they are made, what TCP does for them, how they are closed, and what a forked child does
- * with them; and when they expire.
+ * The sockets of a NIC's connections: how they are made, what TCP does for them, when they expire, how they are closed, and what a
+ * forked child does with them.
  */
 #include "socket.h"
 

@@ -10,7 +10,7 @@
 
 /* VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. */
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
-/* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING, and attempt_accept() follows. */
+/* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING: attempt_accept() follows. */
 VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
 /* Takes the request, and waits. */
 VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client);

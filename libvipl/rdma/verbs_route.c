@@ -69,7 +69,8 @@ static int learn(struct verbs_device *device, struct verbs_route *route)
 	const struct ibv_sa_path_rec *record = route->id->route.path_rec;
 	struct verbs_path *path = &route->path;
 
-	*path = (struct verbs_path){.gid = addresses->dgid, .own_gid = addresses->sgid, .mtu = device->mtu, .pkey = be16toh(addresses->pkey)};
+	*path = (struct verbs_path){
+		.gid = addresses->dgid, .own_gid = addresses->sgid, .mtu = device->mtu, .pkey = be16toh(addresses->pkey)};
 	if (route->id->route.num_paths > 0 && record) {
 		path->pkey = be16toh(record->pkey);
 		path->own_lid = be16toh(record->slid);
