@@ -252,14 +252,18 @@ void connector_close(struct connector *connector)
 
 int64_t connector_tick(struct connector *connector)
 {
+	const int64_t now = clock_nsec();
 	struct watched_socket *first;
-	int64_t now = clock_nsec();
+	int64_t rested;
 
 	while ((first = TAILQ_FIRST(&connector->expiring)) && first->deadline <= now) {
 		socket_set_deadline(first, DEADLINE_NEVER);
 		first->expired(first);
 	}
-	return first ? first->deadline : DEADLINE_NEVER;
+	if (!first)
+		return DEADLINE_NEVER;
+	rested = clock_nsec() * 2 - now; /* other threads get the NIC's lock for as long as this has taken */
+	return first->deadline > rested ? first->deadline : rested;
 }
 
 bool socket_spare(struct connector *connector)
