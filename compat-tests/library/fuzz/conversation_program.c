@@ -60,11 +60,13 @@ void program_connect(struct input *input)
 
 	if (vi->state != VI_IDLE)
 		return;
-	*target = (struct target){
-		.endpoint = vi->endpoint, .own = info, .host = info.host, .wanted = how & 1 ? discriminator_of(OWN) : discriminator_of(OTHER)};
+	*target = (struct target){.endpoint = vi->endpoint,
+				  .own = info,
+				  .host = info.host,
+				  .wanted = how & 1 ? discriminator_of(OWN) : discriminator_of(OTHER)};
 	target->host.s6_addr[15] = how & 2 ? 2 : 1;
 	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
-	target->deadline = clock_nsec() + NSEC_PER_SEC;
+	target->deadline = clock_nsec() + (target->own.peer_to_peer ? 1 : 60) * NSEC_PER_SEC;
 	trouble_begin(how & ~3u);
 	if (world.device->ops->find_host(world.device, &target->host, &target->own.host) == VIP_SUCCESS) {
 		vi_prepare(vi);
