@@ -343,8 +343,8 @@ struct cq_look *cq_former_look(struct cq *cq);
 void cq_show(struct cq *cq, struct cq_look *look);
 /* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
-/* [nic] A route that endpoints may wait for is known, or not: the caller of route() asks again, from within this report. */
-void device_routed(struct nic *nic);
+/* [nic] A route to this host, or NULL: to any, is known, or none is: the caller of route() asks again, from within this report. */
+void device_routed(struct nic *nic, const struct in6_addr *host);
 /* [nic] The peer has said that it ends the connection. endpoint_lost() follows, except from within endpoint_stop(). */
 void endpoint_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */

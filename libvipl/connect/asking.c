@@ -72,7 +72,7 @@ void connection_succeeded(struct connection *connection)
 	endpoint_connected(connection->vi, &connection->conversation.peer);
 }
 
-void connection_awaits(struct connection *connection)
+void connection_listens(struct connection *connection)
 {
 	connection->stage = AWAITING;
 	connection_set_deadline(connection, DEADLINE_NEVER);
@@ -87,7 +87,7 @@ static void end_attempt(struct connection *connection, VIP_RETURN reason, bool g
 	if (!goes_on)
 		connection_decided(connection);
 	else if (connection->acceptor)
-		connection_awaits(connection);
+		connection_listens(connection);
 	else
 		pause_asking(connection, reason);
 }
@@ -111,22 +111,26 @@ static void tell_silence(const struct connection *connection)
 			(unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port)); /* or of IPv6 */
 }
 
-/* There is no time any more. */
-static VIP_RETURN asking_result(const struct connection *connection)
+static VIP_RETURN result_without_time(const struct connection *connection)
 {
 	bool is_old = connection->heard_at || clock_nsec() - connection->began >= ANSWER_NSEC;
 
-	if (connection->stage == REACHING)
-		tell_silence(connection);
 	if (connection->stage >= AWAITING || connection->target->own.peer_to_peer || connection->last != VIP_NO_MATCH)
 		return VIP_TIMEOUT;
 	return connection->stage == PAUSING || (!is_old && !connection->is_unsure) ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
 
-/* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
-void connection_cancel(struct connection *connection)
+void connection_cancel(struct connection *connection, VIP_RETURN reason)
 {
-	end_attempt(connection, asking_result(connection), false, 0);
+	end_attempt(connection, reason, false, 0);
+}
+
+/* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
+void connection_expire(struct connection *connection)
+{
+	if (connection->stage == REACHING)
+		tell_silence(connection);
+	connection_cancel(connection, result_without_time(connection));
 }
 
 /* ---- the data path ---- */

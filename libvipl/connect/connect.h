@@ -30,7 +30,10 @@ struct connection;   /* a VI's */
 struct connector *connector_open(struct nic *nic, struct device *device);
 /* There are no acceptors, requests and connections any more. */
 void connector_close(struct connector *connector);
-/* Ends what has taken too long, and asks again after pauses. Returns when to call it again; earlier if an attempt begins. */
+/*
+ * Ends what has taken too long, and asks again after pauses. Returns when to call it again, not before other threads have had the
+ * NIC's lock for as long as this has taken; but earlier if an attempt begins.
+ */
 int64_t connector_tick(struct connector *connector);
 
 /* ---- accepting.c ---- */
@@ -72,7 +75,7 @@ void connection_destroy(struct connection *connection);
  * returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
- * host that has not answered, and a peer, until the deadline of the target or connection_cancel().
+ * host that has not answered, and a peer, until the deadline of the target.
  */
 void connection_ask(struct connection *connection);
 /* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
@@ -83,11 +86,13 @@ void connection_accept(struct connection *connection, struct conversation *clien
 void connection_routed(struct connection *connection);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */
 bool connection_meet(struct connector *connector, struct conversation *client);
+/* Gives up an attempt, and reports this. */
+void connection_cancel(struct connection *connection, VIP_RETURN reason);
 /*
- * Gives up an attempt. Reports VIP_NO_MATCH if the last answers said that there is no listener, and what is under way is too
+ * The same at the deadline: VIP_NO_MATCH if a client's last answers said that there is no listener, and what is under way is too
  * young for an answer; else VIP_TIMEOUT.
  */
-void connection_cancel(struct connection *connection);
+void connection_expire(struct connection *connection);
 /* Ends an attempt or a connection, and informs the peer, if there is one. */
 void connection_close(struct connection *connection);
 

@@ -44,7 +44,7 @@ static inline void connection_set_deadline(struct connection *connection, int64_
 /* ---- asking.c ---- */
 
 /* From now on the peer that asks us may come. */
-void connection_awaits(struct connection *connection);
+void connection_listens(struct connection *connection);
 /*
  * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
  * end, or its host, is gone, or the system lacks something.

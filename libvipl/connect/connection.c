@@ -58,7 +58,7 @@ bool connection_await(struct connection *connection)
 		return false;
 	}
 	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
-	connection_awaits(connection);
+	connection_listens(connection);
 	return true;
 }
 
@@ -141,7 +141,7 @@ static void expired(struct watched_socket *watched)
 	if (connection->stage == CONNECTED)
 		endpoint_lost(connection->vi);
 	else if (!deadline_left(connection->target->deadline))
-		connection_cancel(connection);
+		connection_expire(connection);
 	else if (connection->stage == CONFIRMING)
 		connection_failed(connection, VIP_TIMEOUT, 0);
 	else

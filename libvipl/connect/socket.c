@@ -202,6 +202,7 @@ void socket_set_time(struct watched_socket *watched, int64_t nsec)
 	socket_set_deadline(watched, clock_nsec() + nsec);
 }
 
+/* Each of a crowd has a deadline, but the one that expires. */
 static void expire_first(struct connector *connector, const unsigned *crowd)
 {
 	struct watched_socket *first = TAILQ_FIRST(&connector->expiring);

@@ -20,7 +20,7 @@ struct watched_socket {
 	int64_t deadline;			/* also without a socket */
 	TAILQ_ENTRY(watched_socket) in_expiring; /* while there is a deadline */
 	LIST_ENTRY(watched_socket) in_process; /* while there is a descriptor */
-	unsigned *half_open; /* of a listener: the crowd of those that it accepts; else NULL */
+	unsigned *half_open; /* of what listens: the crowd of those that it accepts; else NULL */
 	unsigned *crowd;     /* the number of sockets like this, of which too many are not kept; or NULL */
 };
 

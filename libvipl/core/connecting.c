@@ -66,7 +66,7 @@ static VIP_RETURN await_result(struct vi *vi)
 	if (attempt->number != number) /* disconnected, and used anew by another thread */
 		return VIP_INVALID_STATE;
 	if (attempt->result == VIP_NOT_DONE)
-		connection_cancel(vi->connection);
+		connection_expire(vi->connection);
 	return attempt->result;
 }
 
@@ -93,10 +93,10 @@ VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client)
 
 /* ---- peer-to-peer ---- */
 
-/* Less than 0: this end asks. Both peers get the same answer, except for the sign. */
+/* Both ends get the same answer, except for the sign. */
 static int compare_ends(const struct target *target)
 {
-	int order = target->own.peer_to_peer ? discriminator_compare(&target->own.discriminator, &target->wanted) : -1;
+	int order = discriminator_compare(&target->own.discriminator, &target->wanted);
 
 	return order ? order : memcmp(&target->own.host, &target->host, sizeof(target->host));
 }
@@ -104,7 +104,7 @@ static int compare_ends(const struct target *target)
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 {
 	struct attempt *attempt = &vi->attempt;
-	int order = compare_ends(target);
+	int order = target->own.peer_to_peer ? compare_ends(target) : -1; /* a client asks */
 	VIP_RETURN rc = check_idle(vi);
 
 	if (rc == VIP_SUCCESS)
@@ -137,9 +137,8 @@ void connection_end(struct vi *vi)
 	case VIP_STATE_IDLE:
 		break;
 	case VIP_STATE_CONNECT_PENDING: /* another thread or the agent waits for the result */
-		connection_cancel(vi->connection);
+		connection_cancel(vi->connection, VIP_INVALID_STATE);
 		workqueue_flush(&vi->receive);
-		vi_decide(vi, VIP_INVALID_STATE);
 		break;
 	case VIP_STATE_CONNECTED:
 	case VIP_STATE_ERROR:
@@ -184,10 +183,11 @@ bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 	return false;
 }
 
-void device_routed(struct nic *nic)
+void device_routed(struct nic *nic, const struct in6_addr *host)
 {
 	struct vi *vi;
 
 	LIST_FOREACH(vi, &nic->vis, in_nic)
-		connection_routed(vi->connection);
+		if (!host || host_equal(&vi->attempt.target.host, host))
+			connection_routed(vi->connection);
 }

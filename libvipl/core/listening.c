@@ -400,10 +400,8 @@ void device_failed(struct nic *nic)
 		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
 	nic->failed = true;
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
-		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING) {
-			connection_cancel(vi->connection);
-			vi_decide(vi, VIP_ERROR_RESOURCE);
-		}
+		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+			connection_cancel(vi->connection, VIP_ERROR_RESOURCE);
 		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
 	}
 	TAILQ_FOREACH (listener, &nic->listeners, in_nic)

@@ -29,7 +29,7 @@ static void cm_ready(struct watch *watch)
 	if (i == EVENTS_AT_ONCE || errno != EACCES)
 		return;
 	device->is_refused = true;
-	device_routed(device->nic); /* no route is found any more */
+	device_routed(device->nic, NULL); /* no route is found any more */
 	watch_end(device->base.event_fd, watch); /* the event stays, and the agent would be told of it for ever */
 }
 

@@ -41,11 +41,13 @@ static void forget(struct verbs_route *route)
 /* All that wait for it ask again from within the report. */
 static void conclude(struct verbs_device *device, struct verbs_route *route, int error)
 {
+	const struct in6_addr host = route->host;
+
 	verbs_destroy_id(route->id);
 	route->id = NULL;
 	route->error = error;
 	route->found_at = clock_nsec();
-	device_routed(device->nic);
+	device_routed(device->nic, &host);
 	if (error)
 		forget(route);
 }

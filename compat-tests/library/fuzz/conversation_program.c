@@ -114,7 +114,7 @@ void program_give_up(struct input *input)
 
 	switch (vi->state) {
 	case VI_PREPARED:
-		connection_cancel(vi->connection);
+		connection_expire(vi->connection);
 		break;
 	case VI_LINKED:
 		vi_tear_down(vi);

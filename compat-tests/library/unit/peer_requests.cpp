@@ -49,6 +49,27 @@ TEST_F(PeerRequests, LooksGetRareAfterTheGraceTime)
 	EXPECT_GT(fake_calls("connect"), 4 * 4u);
 }
 
+// Nobody waits for the result, so the agent has to end the request. It is at another step each time.
+TEST_F(PeerRequests, EndAtTheirTimeThoughNoThreadWaits)
+{
+	const auto ends = [this](const Vi &vi) {
+		return eventually([&] { return outcome_so_far(vi) == VIP_TIMEOUT; });
+	};
+
+	ASSERT_EQ(ask(b, "b", "a", 200), VIP_SUCCESS);
+	EXPECT_TRUE(ends(b)) << "nobody has asked";
+	{
+		Line other = accepted(200);
+		EXPECT_TRUE(ends(b)) << "who asks has not confirmed";
+	}
+	Gate door("b");
+	ASSERT_EQ(ask(a, "a", "b", 200), VIP_SUCCESS);
+	Line other = door.accept();
+	ASSERT_EQ(other.next(), MESSAGE_PEER_REQUEST);
+	EXPECT_TRUE(other.say(MESSAGE_HERE));
+	EXPECT_TRUE(ends(a)) << "who is asked has not answered";
+}
+
 TEST_F(PeerRequests, WhoWaitsForOneMayStillBeConnectedInTheMeantime)
 {
 	Gate door("b"); // the agent must not block for the answer
