@@ -14,7 +14,7 @@
 
 enum {
 	SETTLING = 1200, /* rounds until each biased lock has found its thread */
-	BLOCKS = 7,	 /* several: on the loopback NIC the agent comes in between, now and then */
+	BLOCKS = 15,	 /* on the loopback NIC the agent comes in between; four blocks later the lock is owned again */
 	BLOCK = 64,	 /* rounds */
 	PATIENCE_MS = 20000,
 	SEGMENT_BYTES = 8,
