@@ -325,7 +325,8 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 void workqueue_stalled(struct workqueue *queue);
 /*
  * A device may use these locks of the layer above instead of locks of its own. Posting to a queue takes place
- * with the queue's lock, cq_poll() with the CQ's. A queue's lock is taken before any CQ's.
+ * with the queue's lock, cq_poll() with the CQ's. A queue's lock is taken before any CQ's, a VI's send queue's before its
+ * receive queue's, and a CQ's before that of a CQ with a higher address.
  */
 void workqueue_lock(struct workqueue *queue);
 void workqueue_unlock(struct workqueue *queue);

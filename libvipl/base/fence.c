@@ -6,10 +6,10 @@
 #include <linux/membarrier.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "deadline.h"
+#include "futex.h"
 #include "log.h"
 
 #define AWAIT_NSEC (50 * NSEC_PER_MSEC)
@@ -36,11 +36,8 @@ static void await_stores(void)
 {
 	int64_t end = clock_nsec() + AWAIT_NSEC, left;
 
-	while ((left = deadline_left(end))) {
-		struct timespec rest = nsec_timespec(left);
-
-		nanosleep(&rest, NULL); /* a filter may refuse that, too */
-	}
+	while ((left = deadline_left(end)))
+		futex_rest(left); /* a filter may refuse that, too */
 }
 
 /*

@@ -4,7 +4,7 @@
  * fences do: if two threads each write, pass their side, and read what the other wrote, at least one sees the other's write.
  *
  * The expensive side is membarrier(), which makes all running threads of the process pass a fence. So the cheap side only
- * keeps the compiler from reordering (lock_is_own()). hot_flags.has_membarrier is false where there is no membarrier(). If
+ * keeps the compiler from reordering (lock_enter()). hot_flags.has_membarrier is false where there is no membarrier(). If
  * it is refused later, the expensive side waits instead: fence.c.
  */
 #ifndef VIPL_FENCE_H

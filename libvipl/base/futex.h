@@ -33,6 +33,14 @@ static inline void futex_sleep(const void *word, uint32_t value, int64_t nsec, e
 	futex_call(word, FUTEX_WAIT | of, value, nsec == DEADLINE_NEVER ? NULL : &time);
 }
 
+/* Sleeps for so many nanoseconds, which nobody shortens. The thread cannot be cancelled meanwhile, as in nanosleep(). */
+static inline void futex_rest(int64_t nsec)
+{
+	static const uint32_t word;
+
+	futex_sleep(&word, 0, nsec, FUTEX_OF_PROCESS);
+}
+
 /* Wakes the thread that has slept longest, or all. If the memory is gone, nobody is woken. */
 static inline void futex_wake(const void *word, bool all, enum futex_of of)
 {

@@ -2,66 +2,48 @@
 /* Biased locks: the slow path by the latch, and the change of the owner. */
 #include "lock.h"
 
-#include <errno.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
 #include "cpu_relax.h"
 #include "futex.h"
 
-#define MANY 256u /* times in a row make an owner. Ending an ownership interrupts processors, so it must be rare */
+#define MANY 256u /* times in a row make an owner. Revoking an ownership interrupts processors, so it must be rare */
 
 /*
- * A thread that finds the latch taken looks again after TURNS_LEAST turns, then after twice as many, up to TURNS_MOST. A
- * look takes the cache line away from the thread inside, so it pays to look rarely. After LOOKS looks the thread sleeps:
- * the one inside may need the processor, at whatever priority it runs.
+ * A thread that waits looks again after TURNS_LEAST turns, then after twice as many, up to TURNS_MOST. A look takes the cache
+ * line away from the thread inside, so it pays to look rarely. After LOOKS looks the thread sleeps, because the one inside may
+ * need the processor, at whatever priority it runs. It sleeps longer and longer. Threads that wait for the latch may be many;
+ * only the one that has it waits for an owner.
  */
 #define LOOKS		6u
 #define TURNS_LEAST	64u
 #define TURNS_MOST	512u
-#define REST_LEAST_NSEC 20000L
-#define REST_MOST_NSEC	640000L
+#define REST_LEAST_NSEC 20000
+#define REST_MOST_NSEC	640000
+#define REST_FOR_OWNER	160000 /* the same, at most */
 
-_Thread_local uint32_t lock_thread = LOCK_UNNUMBERED;
-
-static uint32_t this_thread(void)
+static void spin(unsigned look)
 {
-	static _Atomic uint64_t threads;
-	uint64_t number;
+	unsigned turns = TURNS_LEAST << look;
 
-	if (lock_thread == LOCK_UNNUMBERED) {
-		number = atomic_fetch_add(&threads, 1) + 1;
-		lock_thread = number < LOCK_NEVER_BIASED ? (uint32_t)number : LOCK_NEVER_BIASED;
-	}
-	return lock_thread;
+	for (unsigned i = 0; i < (turns < TURNS_MOST ? turns : TURNS_MOST); i++)
+		cpu_relax();
 }
 
-void lock_init(struct lock *lock)
+static void rest_longer(int64_t *nsec, int64_t most)
 {
-	*lock = (struct lock){.owner = LOCK_NO_OWNER};
+	futex_rest(*nsec);
+	if (*nsec < most)
+		*nsec *= 2;
 }
 
-static void revoke_bias(struct lock *lock)
+void lock_init(struct lock *lock, enum lock_level level)
 {
-	atomic_store_explicit(&lock->owner, LOCK_NO_OWNER, memory_order_relaxed);
-	asym_fence_heavy();
-	while (atomic_load_explicit(&lock->inside, memory_order_acquire))
-		futex_sleep(&lock->inside, 1, DEADLINE_NEVER, FUTEX_OF_PROCESS);
-}
-
-static void wake(struct lock *lock)
-{
-	futex_wake(&lock->inside, false, FUTEX_OF_PROCESS);
+	*lock = (struct lock){.owner = LOCK_NO_OWNER, .level = level};
 }
 
 /* See litmus/latch. */
-static inline bool take_latch(struct lock *lock, uint32_t self)
+static inline bool take_latch(struct lock *lock)
 {
-	uint32_t nobody = 0;
-
-	return atomic_compare_exchange_strong_explicit(&lock->latch, &nobody, self, memory_order_acquire,
-						       memory_order_relaxed);
+	return !atomic_exchange_explicit(&lock->latch, 1, memory_order_acquire);
 }
 
 static void let_go_of_latch(struct lock *lock)
@@ -69,102 +51,89 @@ static void let_go_of_latch(struct lock *lock)
 	atomic_store_explicit(&lock->latch, 0, memory_order_release);
 }
 
-static bool look_at_latch(struct lock *lock, uint32_t self)
+static bool look_at_latch(struct lock *lock)
 {
-	for (unsigned look = 0, turns = TURNS_LEAST; look < LOOKS; look++) {
-		for (unsigned i = 0; i < turns; i++)
-			cpu_relax();
-		if (!atomic_load_explicit(&lock->latch, memory_order_relaxed) && take_latch(lock, self))
+	for (unsigned look = 0; look < LOOKS; look++) {
+		spin(look);
+		if (!atomic_load_explicit(&lock->latch, memory_order_relaxed) && take_latch(lock))
 			return true;
-		if (turns < TURNS_MOST)
-			turns *= 2;
 	}
 	return false;
 }
 
-static __attribute__((noinline)) void wait_for_latch(struct lock *lock, uint32_t self)
+static __attribute__((noinline)) void wait_for_latch(struct lock *lock)
 {
-	struct timespec rest = {.tv_nsec = REST_LEAST_NSEC};
+	int64_t rest = REST_LEAST_NSEC;
 
 	atomic_fetch_add_explicit(&lock->waiting, 1, memory_order_relaxed);
-	while (!look_at_latch(lock, self)) {
-		nanosleep(&rest, NULL);
-		if (rest.tv_nsec < REST_MOST_NSEC)
-			rest.tv_nsec *= 2;
-	}
+	while (!look_at_latch(lock))
+		rest_longer(&rest, REST_MOST_NSEC);
 	atomic_fetch_sub_explicit(&lock->waiting, 1, memory_order_relaxed);
 }
 
-/*
- * The caller has the latch. A former bias owner has left lock_enter(), so it stores nothing more to `inside`, and the latch orders
- * its stores before those of the next bias owner.
- */
-static void come_in(struct lock *lock, uint32_t self)
+/* The caller has the latch. */
+static __attribute__((noinline)) void revoke_ownership(struct lock *lock, const struct lock_thread *owner)
 {
-	if (lock->bias_owner == self)
-		lock->bias_owner = 0;
-	lock->in_a_row = lock->last == self && self != LOCK_NEVER_BIASED ? lock->in_a_row + 1 : 0;
+	int64_t rest = REST_LEAST_NSEC;
+
+	atomic_store_explicit(&lock->owner, LOCK_NO_OWNER, memory_order_relaxed);
+	asym_fence_heavy();
+	for (unsigned look = 0; lock_thread_is_inside(owner, lock); look++)
+		if (look < LOOKS)
+			spin(look);
+		else
+			rest_longer(&rest, REST_FOR_OWNER);
+}
+
+static void come_in(struct lock *lock, struct lock_thread *self)
+{
+	lock->in_a_row = lock->last == self && self != &lock_guest ? lock->in_a_row + 1 : 0;
 	lock->last = self;
 }
 
 void lock_acquire_slowly(struct lock *lock, enum lock_way way)
 {
-	uint32_t self = this_thread();
+	struct lock_thread *self = lock_this_thread(), *owner;
 
-	if (way == LOCK_REVOKED) {
-		atomic_store_explicit(&lock->inside, 0, memory_order_release);
-		wake(lock);
-	}
-	if (!take_latch(lock, self))
-		wait_for_latch(lock, self);
-	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER)
-		revoke_bias(lock);
+	if (way == LOCK_REVOKED)
+		__atomic_store_n(&self->inside[lock->level], NULL, __ATOMIC_RELEASE);
+	if (!take_latch(lock))
+		wait_for_latch(lock);
+	owner = atomic_load_explicit(&lock->owner, memory_order_relaxed);
+	if (owner != LOCK_NO_OWNER)
+		revoke_ownership(lock, owner);
 	come_in(lock, self);
+}
+
+void lock_acquire(struct lock *lock)
+{
+	bool is_inside_another = lock_this_thread()->inside[lock->level];
+	enum lock_way way = is_inside_another ? LOCK_CONTENDED : lock_enter(lock, lock->level);
+
+	if (way != LOCK_BIASED)
+		lock_acquire_slowly(lock, way);
 }
 
 bool lock_try(struct lock *lock)
 {
-	uint32_t self = this_thread();
-
-	if (!take_latch(lock, self))
+	if (!take_latch(lock))
 		return false;
 	if (atomic_load_explicit(&lock->owner, memory_order_relaxed) != LOCK_NO_OWNER) {
 		let_go_of_latch(lock);
 		return false;
 	}
-	come_in(lock, self);
+	come_in(lock, lock_this_thread());
 	return true;
-}
-
-/* A thread that has ended is not on its way in. If another thread has its number by now, it counts as alive. */
-static bool has_ended(pid_t thread)
-{
-	return syscall(SYS_tgkill, getpid(), thread, 0) && errno == ESRCH;
-}
-
-/* The caller has come many times in a row, and has the latch. */
-static void bias_if_usual(struct lock *lock)
-{
-	lock->in_a_row = 0;
-	if (atomic_load_explicit(&lock->waiting, memory_order_relaxed))
-		return; /* it was only the quickest of many */
-	if (lock->bias_owner && !has_ended(lock->bias_owner_id))
-		return;
-	lock->bias_owner = lock->last;
-	lock->bias_owner_id = (pid_t)syscall(SYS_gettid);
-	atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
 }
 
 int lock_release_slowly(struct lock *lock, int result)
 {
-	/* The thread that has revoked our ownership has the latch, and is not inside yet. */
-	if (atomic_load_explicit(&lock->latch, memory_order_relaxed) != lock_thread) {
-		wake(lock);
-		return result;
+	if (lock->in_a_row >= MANY && atomic_load_explicit(&hot_flags.has_membarrier, memory_order_relaxed)) {
+		lock->in_a_row = 0;
+		/* Else the thread was only the quickest of many. */
+		if (!atomic_load_explicit(&lock->waiting, memory_order_relaxed))
+			atomic_store_explicit(&lock->owner, lock->last, memory_order_release);
 	}
-	if (lock->in_a_row >= MANY &&
-	    atomic_load_explicit(&hot_flags.has_membarrier, memory_order_relaxed))
-		bias_if_usual(lock);
 	let_go_of_latch(lock);
 	return result;
 }

@@ -39,7 +39,7 @@ static struct cq *allocate_cq(void)
 	if (!cq)
 		return NULL;
 	if (is_new)
-		lock_init(&cq->lock);
+		lock_init(&cq->lock, LOCK_OF_CQ);
 	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
 	entries_init(&cq->entries);
 	return cq;
@@ -396,7 +396,7 @@ static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP
 
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
-	enum lock_way way = lock_enter(&cq->lock);
+	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
 
 	if (way != LOCK_BIASED)
 		return take_entry_slowly(cq, handle, vi, is_receive, way);

@@ -43,7 +43,7 @@ struct cq {
 	struct cq_look *kept_look; /* the last look that the device offered for a CQ in this memory */
 	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
 	/* Of a VIPL CQ: see cq_tenant.c. Threads that rest write it, so it has its own cache line. */
-	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t tenant; /* the number of a thread, or 0 */
+	alignas(OBJECT_ALIGNMENT) struct lock_thread *_Atomic tenant; /* or NULL */
 	_Atomic unsigned resting;			   /* threads */
 
 	alignas(OBJECT_ALIGNMENT) bool is_public; /* a VIPL CQ */
@@ -119,7 +119,7 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 	run_deferred |= cq->deferred.pending;
 	if (__builtin_expect(completed | run_deferred, false))
 		return cq_unlock_and_run_slowly(cq, owner, completed, run_deferred, rc);
-	return (VIP_RETURN)lock_release_with(&cq->lock, rc);
+	return (VIP_RETURN)lock_release_with(&cq->lock, LOCK_OF_CQ, rc);
 }
 
 /* Takes what has completed, and does what follows from it. */
@@ -133,7 +133,7 @@ void cq_look(struct cq *cq, struct object *owner);
 bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way);
 static inline bool cq_enter(struct cq *cq)
 {
-	enum lock_way way = lock_enter(&cq->lock);
+	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
 
 	return way == LOCK_BIASED || cq_enter_slowly(cq, way, false);
 }

@@ -2,14 +2,14 @@
 /*
  * How threads that share a VIPL CQ make way for each other.
  *
- * Where many threads do little else than to look, each takes the cache lines from the others, and all together are slower than one
- * alone. So the thread that comes again and again is the CQ's tenant. The others rest while a thread is inside, or takes entries
- * quickly, which is mostly the tenant; then they come in between. A new tenant fetches into its cache what the former one has worked
- * with, which takes tens of microseconds. So the tenant stays until it takes its time elsewhere; then nobody rests.
+ * Where many threads do little else than to look, each takes the cache lines from the others, and all together are slower than
+ * one alone. So the thread that comes again and again is the CQ's tenant. The others rest while a thread is inside, or takes
+ * entries quickly, which is mostly the tenant; then they come in between. A new tenant fetches into its cache what the former
+ * one has worked with, which takes tens of microseconds. So the tenant stays until it takes its time elsewhere; then nobody
+ * rests.
  */
-#include <time.h>
-
 #include "base/cpu_relax.h"
+#include "base/futex.h"
 #include "cq.h"
 #include "entries.h"
 
@@ -33,9 +33,9 @@ static bool seems_empty(struct cq *cq, const struct cq_look *look)
 /* The CQ's tenant is another thread. */
 static bool is_let(struct cq *cq)
 {
-	uint32_t tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
+	const struct lock_thread *tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
 
-	return tenant && tenant != lock_thread;
+	return tenant && tenant != lock_self;
 }
 
 /* A thread is inside, where it may be for long, or takes an entry meanwhile. */
@@ -53,9 +53,8 @@ static bool is_served(const struct cq *cq)
 static void rest(struct cq *cq)
 {
 	unsigned resting = atomic_fetch_add_explicit(&cq->resting, 1, memory_order_relaxed) + 1;
-	const struct timespec pause = {.tv_nsec = REST_NSEC * (resting < REST_MOST ? resting : REST_MOST)};
 
-	nanosleep(&pause, NULL);
+	futex_rest(REST_NSEC * (resting < REST_MOST ? resting : REST_MOST));
 	atomic_fetch_sub_explicit(&cq->resting, 1, memory_order_relaxed);
 }
 
@@ -68,7 +67,7 @@ static bool give_way(struct cq *cq, const struct cq_look *look)
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
 			return false;
 		if (!goes_on)
-			atomic_store_explicit(&cq->tenant, 0, memory_order_relaxed);
+			atomic_store_explicit(&cq->tenant, NULL, memory_order_relaxed);
 		else
 			rest(cq);
 	}
@@ -86,6 +85,6 @@ bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
 	lock_acquire_slowly(&cq->lock, way);
 	if (gives_way && look && lock_in_a_row(&cq->lock) >= IN_A_ROW &&
 	    !atomic_load_explicit(&cq->tenant, memory_order_relaxed))
-		atomic_store_explicit(&cq->tenant, lock_thread, memory_order_relaxed);
+		atomic_store_explicit(&cq->tenant, lock_self, memory_order_relaxed);
 	return true;
 }

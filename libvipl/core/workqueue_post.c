@@ -347,7 +347,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	if (rc)
 		return post_refused(queue, rc);
 	advance(queue);
-	return (VIP_RETURN)lock_release_with(&queue->lock, VIP_SUCCESS);
+	return (VIP_RETURN)lock_release_with(&queue->lock, LOCK_OF_QUEUE, VIP_SUCCESS);
 }
 
 static __attribute__((noinline))
@@ -361,7 +361,7 @@ VIP_RETURN post_send_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
 VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
 			       VIP_DESCRIPTOR *descriptor)
 {
-	enum lock_way way = lock_enter(&queue->lock);
+	enum lock_way way = lock_enter(&queue->lock, LOCK_OF_QUEUE);
 
 	if (way != LOCK_BIASED)
 		return post_send_slowly(queue, handle, descriptor, way);
@@ -379,7 +379,7 @@ VIP_RETURN post_receive_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
 VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
 				  VIP_DESCRIPTOR *descriptor)
 {
-	enum lock_way way = lock_enter(&queue->lock);
+	enum lock_way way = lock_enter(&queue->lock, LOCK_OF_QUEUE);
 
 	if (way != LOCK_BIASED)
 		return post_receive_slowly(queue, handle, descriptor, way);

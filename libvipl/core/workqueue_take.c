@@ -92,7 +92,7 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	if (queue_has_done(queue))
 		lock_acquire(&cq->lock);
 	else if (!cq_enter(cq))
-		return (VIP_RETURN)lock_release_with(&queue->lock, take_nothing(queue, descriptor));
+		return (VIP_RETURN)lock_release_with(&queue->lock, LOCK_OF_QUEUE, take_nothing(queue, descriptor));
 	else
 		polled = cq_poll_locked(cq);
 	if (!queue_has_done(queue)) {
@@ -115,7 +115,7 @@ static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE hand
 	if (head == atomic_load_explicit(&queue->done, memory_order_acquire) ||
 	    ring_at(queue, head)->status & VIP_STATUS_ERROR_MASK)
 		return take_with_cq(queue, descriptor);
-	return (VIP_RETURN)lock_release_with(&queue->lock, take_done(queue, head, descriptor));
+	return (VIP_RETURN)lock_release_with(&queue->lock, LOCK_OF_QUEUE, take_done(queue, head, descriptor));
 }
 
 static __attribute__((noinline)) VIP_RETURN take_shared_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
@@ -133,11 +133,11 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 	enum lock_way way;
 
 	if (!own) {
-		way = lock_enter(&queue->lock);
+		way = lock_enter(&queue->lock, LOCK_OF_QUEUE);
 		return way == LOCK_BIASED ? take_shared(queue, handle, descriptor)
 					  : take_shared_slowly(queue, handle, descriptor, way);
 	}
-	way = lock_enter(&own->lock);
+	way = lock_enter(&own->lock, LOCK_OF_CQ);
 	if (way != LOCK_BIASED)
 		return take_own_slowly(queue, own, handle, descriptor, way);
 	return take_own(queue, own, handle, descriptor);

@@ -175,37 +175,37 @@ TEST_F(CqThreads, TheTenantIsWhoLooksSeveralTimesInARowAndStaysIt)
 		expect_receive(pair, i);
 		send(pair, i);
 	}
-	shim_cq_set_tenant(cq, 0);
+	shim_cq_set_tenant(cq, nullptr);
 	std::thread([this] {
 		shim_cq_lock(cq);
 		shim_cq_unlock(cq);
 	}).join();
 	EXPECT_EQ(look(), VIP_SUCCESS);
-	EXPECT_EQ(shim_cq_tenant(cq), 0u) << "once is not often";
+	EXPECT_FALSE(shim_cq_tenant(cq)) << "once is not often";
 	for (int i = 0; i < 15 && !shim_cq_tenant(cq); i++) // the agent may come in between
 		EXPECT_EQ(look(), VIP_SUCCESS);
-	const unsigned tenant = shim_cq_tenant(cq);
-	EXPECT_NE(tenant, 0u);
+	const void *const tenant = shim_cq_tenant(cq);
+	EXPECT_TRUE(tenant);
 	EXPECT_EQ(look(), VIP_SUCCESS);
 	EXPECT_EQ(shim_cq_tenant(cq), tenant);
 	EXPECT_EQ(std::async(std::launch::async, [this] { return look(); }).get(), VIP_SUCCESS) << "the tenant does not go on";
-	EXPECT_EQ(shim_cq_tenant(cq), 0u);
+	EXPECT_FALSE(shim_cq_tenant(cq));
 }
 
 TEST_F(CqThreads, WhoRestsForTheTenantComesInAfterAWhileAndDoesNotEndItsTenancy)
 {
-	const unsigned nobody = 0x7fffffff;
+	char nobody;
 	Pair pair = add_pair();
 
 	expect_receive(pair, 0);
 	send(pair, 0);
-	shim_cq_set_tenant(cq, nobody);
+	shim_cq_set_tenant(cq, &nobody);
 	shim_cq_lock(cq); // as if the tenant were inside
 	const unsigned before = tenant_rests();
 	auto looked = std::async(std::launch::async, [this] { return look(); });
 	EXPECT_TRUE(eventually([&] { return tenant_rests() > before; }));
 	EXPECT_TRUE(eventually([&] { return shim_cq_lock_waiting(cq) > 0; })) << "it has rested enough";
-	EXPECT_EQ(shim_cq_tenant(cq), nobody);
+	EXPECT_EQ(shim_cq_tenant(cq), &nobody);
 	shim_cq_unlock(cq);
 	EXPECT_EQ(looked.get(), VIP_SUCCESS);
 }
@@ -219,7 +219,7 @@ TEST_F(CqThreads, TheTenantRestsForNobody)
 		expect_receive(pair, i);
 		send(pair, i);
 	}
-	shim_cq_set_tenant(cq, 0);
+	shim_cq_set_tenant(cq, nullptr);
 	auto looked = std::async(std::launch::async, [&] {
 		for (int i = 0; i < 15 && !shim_cq_tenant(cq); i++)
 			look();
@@ -228,7 +228,7 @@ TEST_F(CqThreads, TheTenantRestsForNobody)
 		return look();
 	});
 	is_tenant.get_future().wait();
-	EXPECT_NE(shim_cq_tenant(cq), 0u);
+	EXPECT_TRUE(shim_cq_tenant(cq));
 	shim_cq_lock(cq);
 	const unsigned before = tenant_rests();
 	may_look.set_value();
@@ -240,7 +240,7 @@ TEST_F(CqThreads, TheTenantRestsForNobody)
 
 TEST_F(CqThreads, WhoTakesFromAQueueDoesNotRestForOthers)
 {
-	const unsigned nobody = 0x7fffffff;
+	char nobody;
 	Pair pair = add_pair();
 	VIP_DESCRIPTOR *done;
 
@@ -248,9 +248,9 @@ TEST_F(CqThreads, WhoTakesFromAQueueDoesNotRestForOthers)
 	expect_receive(pair, 1);
 	send(pair, 0);
 	EXPECT_TRUE(eventually([&] { return VipRecvDone(pair.to, &done) == VIP_SUCCESS; }));
-	shim_cq_set_tenant(cq, nobody);
+	shim_cq_set_tenant(cq, &nobody);
 	EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_NOT_DONE) << "although something is in the CQ";
-	EXPECT_EQ(shim_cq_tenant(cq), nobody) << "which does not go on";
+	EXPECT_EQ(shim_cq_tenant(cq), &nobody) << "which does not go on";
 	send(pair, 1);
 	EXPECT_EQ(look(), VIP_SUCCESS);
 }

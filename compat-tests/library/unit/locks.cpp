@@ -3,10 +3,13 @@
 #include "shim.h"
 
 #include <atomic>
+#include <csignal>
 #include <future>
 #include <gtest/gtest.h>
 #include <random>
+#include <sys/mman.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include "support.h"
@@ -15,6 +18,7 @@ namespace
 {
 
 const int MANY = 1000; // of takings in a row, after which a lock has an owner for sure
+const int MOST = 1024; // threads that have places: lock_thread.c
 
 class Locks : public testing::Test
 {
@@ -51,46 +55,171 @@ TEST_F(Locks, AreOwnedByWhoTakesThemOftenUntilSomebodyElseComes)
 	take(1);
 	EXPECT_FALSE(shim_lock_is_owned(shared)) << "once is not often";
 	take(MANY);
-	EXPECT_TRUE(shim_lock_is_owned(shared));
+	EXPECT_TRUE(shim_lock_is_own(shared));
 	take_elsewhere(1);
 	EXPECT_FALSE(shim_lock_is_owned(shared));
 	take(MANY);
-	EXPECT_TRUE(shim_lock_is_owned(shared)) << "the bias owner owns it again";
-	take_elsewhere(MANY);
-	EXPECT_FALSE(shim_lock_is_owned(shared)) << "the bias owner lives, and may be on its way in";
-	EXPECT_EQ(inside, 1 + MANY + 1 + MANY + MANY);
+	EXPECT_TRUE(shim_lock_is_own(shared)) << "it is the owner again";
+	EXPECT_EQ(inside, 1 + MANY + 1 + MANY);
 }
 
-TEST_F(Locks, AreOwnedByAnotherThreadWhenTheBiasOwnerHasComeByTheLatch)
+TEST_F(Locks, AreOwnedByAnotherThreadWhileTheFormerOwnerLives)
 {
 	if (!shim_lock_can_be_owned())
 		GTEST_SKIP() << "membarrier() is missing here";
 	take(MANY);
-	EXPECT_TRUE(shim_lock_is_owned(shared));
-	take_elsewhere(1);
-	take(1);
-	EXPECT_FALSE(shim_lock_has_bias_owner(shared));
-	take_elsewhere(MANY);
-	EXPECT_TRUE(shim_lock_is_owned(shared));
+	EXPECT_TRUE(shim_lock_is_own(shared));
+	elsewhere([this] {
+		take(MANY);
+		EXPECT_TRUE(shim_lock_is_own(shared));
+	});
+	EXPECT_FALSE(shim_lock_is_own(shared));
 }
 
-TEST_F(Locks, AreOwnedByAnotherThreadWhenTheBiasOwnerHasEnded)
+std::atomic<bool> somebody_may_come, somebody_is_inside;
+
+// Of the page in which the calling thread says what it is inside.
+void allow(int rights)
+{
+	const auto size = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+	const auto page = reinterpret_cast<uintptr_t>(shim_lock_place()) & -size;
+
+	ASSERT_EQ(mprotect(reinterpret_cast<void *>(page), size, rights), 0);
+}
+
+// The thread goes on with what it could not write.
+void be_late(int)
+{
+	allow(PROT_READ | PROT_WRITE);
+	somebody_may_come = true;
+	while (!somebody_is_inside)
+		std::this_thread::yield();
+}
+
+// It has seen that it is the owner. Before it can say that it comes in, another thread becomes the owner, and is inside.
+TEST_F(Locks, DoNotLetAFormerOwnerInThatIsLateOnItsWay)
 {
 	if (!shim_lock_can_be_owned())
 		GTEST_SKIP() << "membarrier() is missing here";
-	take_elsewhere(MANY);
-	// The kernel may know a thread for a moment after it was joined.
-	for (int i = 0; i < 10000 && !shim_lock_is_owned(shared); i++) {
+	passing_child({}, [this] {
+		std::atomic<bool> late_one_is_inside{false};
+
+		std::thread other([&] {
+			while (!somebody_may_come)
+				std::this_thread::yield();
+			take(MANY);
+			EXPECT_TRUE(shim_lock_is_own(shared));
+			shim_lock_acquire(shared);
+			somebody_is_inside = true;
+			while (!late_one_is_inside && shim_lock_is_owned(shared))
+				std::this_thread::yield();
+			for (int i = 0; i < MANY; i++) // the late one has the latch now
+				std::this_thread::yield();
+			EXPECT_FALSE(late_one_is_inside);
+			shim_lock_release(shared);
+		});
 		take(MANY);
-		std::this_thread::yield();
-	}
-	EXPECT_TRUE(shim_lock_is_owned(shared));
+		EXPECT_TRUE(shim_lock_is_own(shared));
+		signal(SIGSEGV, be_late);
+		allow(PROT_READ);
+		shim_lock_acquire(shared);
+		late_one_is_inside = true;
+		EXPECT_TRUE(somebody_is_inside);
+		shim_lock_release(shared);
+		EXPECT_FALSE(shim_lock_seems_taken(shared));
+		other.join();
+	});
 }
 
-TEST_F(Locks, AreNeverOwnedByAThreadOfTheLibrary)
+TEST_F(Locks, OfOneLevelAreTakenByTheLatchWhileTheThreadIsInsideAnotherAsItsOwner)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	struct lock *other = shim_lock_create();
+	const auto seems_taken = [](struct lock *lock) { return elsewhere([lock] { return shim_lock_seems_taken(lock); }); };
+
+	for (struct lock *lock : {shared, other}) {
+		for (int i = 0; i < MANY; i++) {
+			shim_lock_acquire(lock);
+			shim_lock_release(lock);
+		}
+		EXPECT_TRUE(shim_lock_is_own(lock));
+	}
+	shim_lock_acquire(shared);
+	EXPECT_TRUE(shim_lock_is_own(shared));
+	shim_lock_acquire(other);
+	EXPECT_FALSE(shim_lock_is_own(other));
+	EXPECT_TRUE(seems_taken(shared));
+	EXPECT_TRUE(seems_taken(other));
+	shim_lock_release(other);
+	EXPECT_TRUE(seems_taken(shared));
+	EXPECT_FALSE(seems_taken(other));
+	shim_lock_release(shared);
+	EXPECT_FALSE(seems_taken(shared));
+	shim_lock_destroy(other);
+}
+
+TEST_F(Locks, GiveThePlaceOfAThreadThatHasEndedToAnother)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	for (int i = 0; i <= MOST; i++)
+		take_elsewhere(1);
+	elsewhere([this] {
+		take(MANY);
+		EXPECT_TRUE(shim_lock_is_own(shared));
+	});
+}
+
+TEST_F(Locks, AreNeverOwnedByAThreadWithoutAPlace)
+{
+	passing_child({}, [this] {
+		for (int i = 0; i <= MOST; i++)
+			shim_lock_be_new_thread();
+		take(MANY);
+		EXPECT_FALSE(shim_lock_is_owned(shared));
+	});
+}
+
+TEST_F(Locks, GiveThePlacesOfTheParentsThreadsToThoseOfAChild)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	passing_child({}, [this] {
+		for (int i = 0; i <= MOST; i++)
+			shim_lock_be_new_thread();
+		passing_child({}, [this] {
+			elsewhere([this] {
+				take(MANY);
+				EXPECT_TRUE(shim_lock_is_own(shared));
+			});
+		});
+	});
+}
+
+TEST_F(Locks, KnowTheThreadThatForkedInTheChild)
+{
+	if (!shim_lock_can_be_owned())
+		GTEST_SKIP() << "membarrier() is missing here";
+	take(1);
+	passing_child({}, [this] {
+		take(MANY);
+		EXPECT_TRUE(shim_lock_is_own(shared));
+		elsewhere([this] {
+			struct lock *other = shim_lock_create();
+
+			shim_lock_acquire(other);
+			EXPECT_FALSE(shim_lock_is_own(shared)) << "it has another place";
+			shim_lock_release(other);
+			shim_lock_destroy(other);
+		});
+	});
+}
+
+TEST_F(Locks, AreNeverOwnedByAnAgent)
 {
 	elsewhere([this] {
-		shim_lock_be_guest();
+		shim_lock_be_agent();
 		take(MANY);
 		EXPECT_FALSE(shim_lock_is_owned(shared));
 	});
@@ -125,22 +254,10 @@ TEST_F(Locks, AreNotOwnedWhileOthersWait)
 {
 	if (!shim_lock_can_be_owned())
 		GTEST_SKIP() << "membarrier() is missing here";
-	int needed = 0; // takings
-	struct lock *alone = shim_lock_create();
-	for (; !shim_lock_has_bias_owner(alone); needed++) {
-		shim_lock_acquire(alone);
-		shim_lock_release(alone);
-	}
-	shim_lock_destroy(alone);
-
-	take(needed - 1);
-	shim_lock_acquire(shared);
-	std::thread other([this] { take(1); });
-	while (!shim_lock_is_waited_for(shared))
-		std::this_thread::yield();
-	shim_lock_release(shared);
-	other.join();
-	EXPECT_FALSE(shim_lock_has_bias_owner(shared));
+	shim_lock_set_waiting(shared, 1);
+	take(MANY);
+	EXPECT_FALSE(shim_lock_is_owned(shared));
+	shim_lock_set_waiting(shared, 0);
 	take(MANY);
 	EXPECT_TRUE(shim_lock_is_owned(shared)) << "nobody waits any more";
 }

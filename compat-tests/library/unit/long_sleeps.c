@@ -31,6 +31,12 @@ unsigned sleeps_in_vain(void)
 	return in_vain;
 }
 
+static bool is_rest(long number, const long *arguments)
+{
+	return number == SYS_futex && (int)arguments[1] == FUTEX_WAIT_PRIVATE && arguments[3] &&
+	       ((const struct timespec *)arguments[3])->tv_nsec == REST_NSEC;
+}
+
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
@@ -45,6 +51,7 @@ long __wrap_syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		arguments[i] = va_arg(list, long);
 	va_end(list);
+	rests += is_rest(number, arguments);
 	is_sleep = number == SYS_futex && (int)arguments[1] == FUTEX_WAIT;
 	is_long = is_sleep && lasts && ((const struct timespec *)arguments[3])->tv_sec;
 	if (is_long)
@@ -60,13 +67,4 @@ long __wrap_syscall(long number, ...)
 unsigned tenant_rests(void)
 {
 	return rests;
-}
-
-int __real_nanosleep(const struct timespec *time, struct timespec *left);
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
-
-int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
-{
-	rests += time->tv_nsec == REST_NSEC;
-	return __real_nanosleep(time, left);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // A thread that sleeps at a word in shared memory sleeps for a second at most, so one that nobody wakes goes on all the
-// same. These make it sleep far longer, and count. A test program has them by the linker's --wrap=syscall, and the last one by
-// --wrap=nanosleep.
+// same. These make it sleep far longer, and count. A test program has them by the linker's --wrap=syscall.
 #pragma once
 
 #include <stdbool.h>

@@ -43,12 +43,12 @@ unsigned shim_cq_lock_waiting(void *cq)
 	return atomic_load(&cq_at(cq)->lock.waiting);
 }
 
-void shim_cq_set_tenant(void *cq, unsigned tenant)
+void shim_cq_set_tenant(void *cq, void *tenant)
 {
-	atomic_store(&cq_at(cq)->tenant, tenant);
+	atomic_store(&cq_at(cq)->tenant, (struct lock_thread *)tenant);
 }
 
-unsigned shim_cq_tenant(void *cq)
+const void *shim_cq_tenant(void *cq)
 {
 	return atomic_load(&cq_at(cq)->tenant);
 }
@@ -63,7 +63,7 @@ struct lock *shim_lock_create(void)
 	struct lock *lock = malloc(sizeof(*lock));
 
 	fence_init();
-	lock_init(lock);
+	lock_init(lock, LOCK_OF_QUEUE);
 	return lock;
 }
 
@@ -87,19 +87,19 @@ int shim_lock_try(struct lock *lock)
 	return lock_try(lock);
 }
 
-int shim_lock_has_bias_owner(const struct lock *lock)
+int shim_lock_seems_taken(const struct lock *lock)
 {
-	return lock->bias_owner != 0;
+	return lock_seems_taken(lock);
 }
 
-int shim_lock_is_waited_for(const struct lock *lock)
+void shim_lock_set_waiting(struct lock *lock, unsigned threads)
 {
-	return atomic_load(&lock->waiting) != 0;
+	atomic_store(&lock->waiting, threads);
 }
 
 int shim_lock_is_own(const struct lock *lock)
 {
-	return lock_is_own(lock);
+	return atomic_load(&lock->owner) == lock_self;
 }
 
 int shim_lock_is_owned(const struct lock *lock)
@@ -107,9 +107,19 @@ int shim_lock_is_owned(const struct lock *lock)
 	return atomic_load(&lock->owner) != LOCK_NO_OWNER;
 }
 
-void shim_lock_be_guest(void)
+void *shim_lock_place(void)
 {
-	lock_thread = LOCK_NEVER_BIASED;
+	return lock_self;
+}
+
+void shim_lock_be_agent(void)
+{
+	lock_self = &lock_guest;
+}
+
+void shim_lock_be_new_thread(void)
+{
+	lock_thread_introduce();
 }
 
 int shim_lock_can_be_owned(void)

@@ -22,9 +22,9 @@ void shim_cq_lock(void *cq);
 void shim_cq_unlock(void *cq);
 // Threads that want the lock.
 unsigned shim_cq_lock_waiting(void *cq);
-// See cq_tenant.c. 0: there is none.
-void shim_cq_set_tenant(void *cq, unsigned tenant);
-unsigned shim_cq_tenant(void *cq);
+// See cq_tenant.c. NULL: there is none.
+void shim_cq_set_tenant(void *cq, void *tenant);
+const void *shim_cq_tenant(void *cq);
 // Threads in VipCQWait that have looked in vain.
 unsigned shim_cq_waiters(void *cq);
 
@@ -38,14 +38,19 @@ void shim_lock_acquire(struct lock *lock);
 void shim_lock_release(struct lock *lock);
 // For a thread that does not own it.
 int shim_lock_try(struct lock *lock);
-// True when the lock is owned.
+// True when the lock has an owner.
 int shim_lock_is_owned(const struct lock *lock);
+// True when that is the calling thread.
 int shim_lock_is_own(const struct lock *lock);
-// True when the lock has a bias owner, if it is owned or not.
-int shim_lock_has_bias_owner(const struct lock *lock);
-int shim_lock_is_waited_for(const struct lock *lock);
-// From now on the calling thread is one of the library's.
-void shim_lock_be_guest(void);
+// True when a thread is inside.
+int shim_lock_seems_taken(const struct lock *lock);
+// As if so many threads waited for it.
+void shim_lock_set_waiting(struct lock *lock, unsigned threads);
+// Where the calling thread says which locks it is inside.
+void *shim_lock_place(void);
+// From now on the calling thread is an agent, or another thread than before.
+void shim_lock_be_agent(void);
+void shim_lock_be_new_thread(void);
 // True when the kernel has the system call that ownership needs.
 int shim_lock_can_be_owned(void);
 // From now on the kernel refuses that call. False if it does not let itself be told to.
