@@ -272,7 +272,7 @@ static bool sleep_until_called(struct channel *channel, struct sleeping *self, i
 	return called;
 }
 
-bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline)
+void channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline)
 {
 	struct sleeping self = {.cq = cq, .is_choosy = is_choosy};
 	bool called;
@@ -280,7 +280,7 @@ bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 	pthread_mutex_lock(&channel->lock);
 	if (atomic_load(&cq->announced) != seen) {
 		pthread_mutex_unlock(&channel->lock);
-		return true;
+		return;
 	}
 	called = sleep_until_called(channel, &self, deadline);
 	/* From here on a completion calls another thread. The caller's next look finds all completions before that. */
@@ -288,7 +288,6 @@ bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 		atomic_store(&cq->is_called, false);
 		atomic_thread_fence(memory_order_seq_cst);
 	}
-	return called;
 }
 
 static void channel_look(struct channel *channel)

@@ -30,13 +30,13 @@ struct channel *channel_for_cq(struct nic *nic);
 void channel_release(struct nic *nic, struct channel *channel);
 
 /*
- * Sleeps until the thread is called. Returns false at the deadline. Does not sleep if cq->announced is no longer `seen`.
+ * Sleeps until the thread is called, or the deadline. Does not sleep if cq->announced is no longer `seen`.
  *
  * Each announcement and each kick calls one of the CQ's sleepers, and all `choosy` ones, which wait for a descriptor of one
  * queue of a VIPL CQ. Until the called thread has looked, no other one is called. So that thread looks, and kicks if it
  * leaves something to others.
  */
-bool channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline);
+void channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32_t seen, int64_t deadline);
 
 #define CHANNELS_MOST	64u /* that channels_look() looks at */
 #define ARM_RETRY_MSEC	100 /* until a device that could not announce completions is asked again */

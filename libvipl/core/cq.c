@@ -276,21 +276,19 @@ static void leave_to_others(struct cq *cq, struct object *owner)
 	cq_unlock_and_run(cq, owner, true, false, cq_poll_locked(cq) ? VIP_NOT_DONE : VIP_SUCCESS);
 }
 
-/* False at the deadline. The caller looks again in any case. */
-static bool sleep_at(struct cq *cq, struct sleep_word at, uint32_t seen, int64_t deadline)
+static void sleep_at(struct cq *cq, struct sleep_word at, uint32_t seen, int64_t deadline)
 {
 	int64_t left = deadline_left(deadline);
 
 	if (left && atomic_load(&cq->announced) == seen)
 		futex_sleep(at.word, at.value, left < NSEC_PER_SEC ? left : NSEC_PER_SEC, FUTEX_SHARED);
-	return deadline_left(deadline);
 }
 
 /* cq_wait() when there was nothing for a while. */
 static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_choosy, int64_t deadline,
 				   cq_taker *take, void *argument)
 {
-	bool on_channel = is_choosy || !cq->ops->cq_arm_sleeper, in_time;
+	bool on_channel = is_choosy || !cq->ops->cq_arm_sleeper;
 	struct sleep_word at;
 	VIP_RETURN rc;
 	uint32_t seen;
@@ -307,10 +305,12 @@ static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_
 			rc = VIP_INVALID_PARAMETER;
 		if (rc != VIP_NOT_DONE)
 			break;
-		in_time = on_channel ? channel_wait(cq->channel, cq, is_choosy, seen, deadline)
-				     : sleep_at(cq, at, seen, deadline);
+		if (on_channel)
+			channel_wait(cq->channel, cq, is_choosy, seen, deadline);
+		else
+			sleep_at(cq, at, seen, deadline);
 		rc = take(argument); /* a channel is not armed any more: no later completion wakes a thread in vain */
-		if (rc == VIP_NOT_DONE && !in_time)
+		if (rc == VIP_NOT_DONE && !deadline_left(deadline))
 			rc = VIP_TIMEOUT;
 	} while (rc == VIP_NOT_DONE);
 	return rc;
