@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <err.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdarg.h>
@@ -290,7 +291,15 @@ int nanosleep(const struct timespec *time, struct timespec *left)
 	return 0;
 }
 
-/* A thread that waits for another one would have the turn for ever. So nobody waits, and who calls looks again. */
+/* A rest of futex_rest(): other threads wait at words of the process without end, or for seconds. */
+static bool is_rest(const long *words)
+{
+	const struct timespec *time = (const struct timespec *)words[3];
+
+	return words[1] == FUTEX_WAIT_PRIVATE && time && !time->tv_sec;
+}
+
+/* A thread that waits for another one would have the turn for ever. So it does not wait, and looks again. */
 long syscall(long number, ...)
 {
 	long (*call)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
@@ -306,7 +315,7 @@ long syscall(long number, ...)
 			threads[i].now += i == self ? 4 * INTERRUPT : INTERRUPT;
 	if (number != SYS_futex || !is_modelled())
 		return call(number, words[0], words[1], words[2], words[3], words[4], words[5]);
-	spend(FUTEX);
+	spend(is_rest(words) ? (double)((const struct timespec *)words[3])->tv_nsec + SLEEP : FUTEX);
 	return 0;
 }
 
