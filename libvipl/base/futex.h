@@ -33,7 +33,7 @@ static inline void futex_sleep(const void *word, uint32_t value, int64_t nsec, e
 	futex_call(word, FUTEX_WAIT | of, value, nsec == DEADLINE_NEVER ? NULL : &time);
 }
 
-/* Sleeps for so many nanoseconds, which nobody shortens. The thread cannot be cancelled meanwhile, as in nanosleep(). */
+/* Sleeps for so many nanoseconds. Nobody wakes it, only a signal does. Unlike nanosleep() it is no cancellation point. */
 static inline void futex_rest(int64_t nsec)
 {
 	static const uint32_t word;

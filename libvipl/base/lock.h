@@ -75,9 +75,10 @@ static inline bool lock_seems_taken(const struct lock *lock)
  * never made. The caller is inside no other lock of this level. `level` is the lock's: callers pass a constant, so that the
  * compiler knows the place.
  *
- * Only where the light fence is free there are owners, so only the compiler needs a fence here: either the revoking thread sees
- * the store, or the load sees the revocation. On any processor: membarrier() gives this thread a full fence somewhere. If
- * that is before the load, the load sees the revocation. If it is after the load, the store is seen. See litmus/biased_lock.
+ * Only where the cheap side of the fence is free there are owners, so only the compiler needs a fence here: either the revoking
+ * thread sees the store, or the load sees the revocation. On any processor: membarrier() gives this thread a full fence
+ * somewhere. If that is before the load, the load sees the revocation. If it is after the load, the store is seen. See
+ * litmus/biased_lock.
  */
 static inline enum lock_way lock_enter(struct lock *lock, enum lock_level level)
 {

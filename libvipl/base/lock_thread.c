@@ -19,7 +19,7 @@ static void give_back(struct lock_thread *place)
 	atomic_store_explicit(&place->is_taken, false, memory_order_release);
 }
 
-/* Destructors that run after this, and call the library, get another place. */
+/* Destructors that run after this, and call the library, get another place. One in the last round does not give it back. */
 static void forget_thread(void *place)
 {
 	lock_self = NULL;

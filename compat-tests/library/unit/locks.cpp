@@ -174,6 +174,23 @@ TEST_F(Locks, GiveThePlaceOfAThreadThatHasEndedToAnother)
 	});
 }
 
+TEST_F(Locks, TakeAThreadForANewOneThatComesAfterItHasGivenItsPlaceBack)
+{
+	static void *place;
+	pthread_key_t later; // than the lock's
+
+	take(1);
+	ASSERT_EQ(pthread_key_create(&later, [](void *) { place = shim_lock_place(); }), 0);
+	elsewhere([&] {
+		take(1);
+		place = shim_lock_place();
+		EXPECT_TRUE(place);
+		pthread_setspecific(later, place);
+	});
+	EXPECT_FALSE(place);
+	pthread_key_delete(later);
+}
+
 TEST_F(Locks, AreNeverOwnedByAThreadWithoutAPlace)
 {
 	passing_child({}, [this] {
