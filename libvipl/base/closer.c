@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "futex.h"
 #include "log.h"
 #include "own_table.h"
 #include "thread.h"
@@ -227,13 +228,6 @@ static void close_place(struct place *place)
 		place->state = PLACE_FREE;
 }
 
-static void nap(long msec)
-{
-	struct timespec moment = {.tv_nsec = msec * NSEC_PER_MSEC};
-
-	nanosleep(&moment, NULL);
-}
-
 static void *close_all(void *unused);
 
 /* The lock is held. While the queue has something, one closer is at no place, because those at a place may hang. */
@@ -267,7 +261,7 @@ static void *close_all(void *unused)
 			break;
 		has_waiter = true;
 		pthread_mutex_unlock(&lock);
-		nap(pause);
+		futex_rest(pause * NSEC_PER_MSEC);
 		pthread_mutex_lock(&lock);
 		has_waiter = false;
 		pause = pause < LONGEST_NAP_MSEC ? 2 * pause : pause;

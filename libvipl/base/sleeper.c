@@ -8,9 +8,9 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include "fd.h"
+#include "futex.h"
 #include "thread.h"
 
 /*
@@ -89,13 +89,6 @@ bool sleeper_has_event(const struct sleeper *sleeper)
 	return poll(&events, 1, 0) != 0; /* true also if it cannot tell */
 }
 
-static void nap(int msec)
-{
-	struct timespec moment = {.tv_nsec = msec * 1000000L};
-
-	nanosleep(&moment, NULL);
-}
-
 /* Only our own epoll descriptor returns an address of one of its sources. */
 static unsigned source_bit(const struct sleeper *sleeper, const struct epoll_event *event)
 {
@@ -113,7 +106,7 @@ unsigned sleeper_sleep(struct sleeper *sleeper, int msec)
 	if (msec < 0 || msec > LOOK_MSEC)
 		msec = LOOK_MSEC;
 	if (sleeper_is_lost(sleeper)) {
-		nap(msec < LOST_MSEC ? msec : LOST_MSEC);
+		futex_rest((msec < LOST_MSEC ? msec : LOST_MSEC) * NSEC_PER_MSEC);
 		return 0;
 	}
 	/* An epoll descriptor of the program's would give us its events. Threads of the program do not ask, for speed. */

@@ -44,7 +44,7 @@ struct cq {
 	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
 	/* Of a VIPL CQ: see cq_tenant.c. Threads that rest write it, so it has its own cache line. */
 	alignas(OBJECT_ALIGNMENT) struct lock_thread *_Atomic tenant; /* or NULL */
-	_Atomic unsigned resting;			   /* threads */
+	_Atomic unsigned resting;				      /* threads */
 
 	alignas(OBJECT_ALIGNMENT) bool is_public; /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/futex.h"
 #include "memory.h"
 
 #define FIRST_SLOTS   64u
@@ -87,7 +87,7 @@ const struct region_view *region_table_search(struct region_table *table, uint32
 		if (++tries % YIELDS)
 			sched_yield();
 		else
-			nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+			futex_rest(50000);
 	}
 }
 

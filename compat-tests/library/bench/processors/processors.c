@@ -283,20 +283,12 @@ void processors_print_misses(int number, double messages)
 
 /* ---- what the program calls ---- */
 
-int nanosleep(const struct timespec *time, struct timespec *left)
-{
-	if (!is_modelled())
-		return (int)syscall(SYS_nanosleep, time, left);
-	spend((double)time->tv_sec * 1e9 + (double)time->tv_nsec + SLEEP);
-	return 0;
-}
-
-/* A rest of futex_rest(): other threads wait at words of the process without end, or for seconds. */
-static bool is_rest(const long *words)
+/* A rest of futex_rest() takes its time. Threads that wait for each other wait without end, or for seconds. */
+static double futex_nsec(const long *words)
 {
 	const struct timespec *time = (const struct timespec *)words[3];
 
-	return words[1] == FUTEX_WAIT_PRIVATE && time && !time->tv_sec;
+	return words[1] == FUTEX_WAIT_PRIVATE && time && !time->tv_sec ? (double)time->tv_nsec + SLEEP : FUTEX;
 }
 
 /* A thread that waits for another one would have the turn for ever. So it does not wait, and looks again. */
@@ -315,7 +307,7 @@ long syscall(long number, ...)
 			threads[i].now += i == self ? 4 * INTERRUPT : INTERRUPT;
 	if (number != SYS_futex || !is_modelled())
 		return call(number, words[0], words[1], words[2], words[3], words[4], words[5]);
-	spend(is_rest(words) ? (double)((const struct timespec *)words[3])->tv_nsec + SLEEP : FUTEX);
+	spend(futex_nsec(words));
 	return 0;
 }
 
