@@ -4,7 +4,7 @@
  *
  * Their reader may have stopped, or be gone. So the kernel writes without waiting, if it can: by RWF_NOWAIT, or MSG_DONTWAIT
  * for sockets. Pipes of older kernels, and terminals, are opened once more with O_NONBLOCK, because the program and others
- * share the open file. Regular files are written as they are.
+ * share the open file. All else is written as it is: a regular file that is opened once more would be written at its beginning.
  *
  * Some programs close standard error, and the next file that they open gets its number. Others redirect it. Nothing tells one
  * from the other, so is_standard_error() judges by what number 2 is now.
@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -23,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef RWF_NOWAIT
@@ -49,7 +51,7 @@ static bool is_standard_error(const struct stat *file)
 	int close_on_exec = fcntl(STDERR_FILENO, F_GETFD), flags = fcntl(STDERR_FILENO, F_GETFL);
 	struct stat output;
 
-	/* A filter of system calls may refuse to say. */
+	/* A filter of system calls may refuse to say the flags, too. */
 	if ((close_on_exec >= 0 && close_on_exec & FD_CLOEXEC) || (flags >= 0 && (flags & O_ACCMODE) == O_RDONLY) ||
 	    !(S_ISREG(file->st_mode) || S_ISCHR(file->st_mode) || S_ISFIFO(file->st_mode) || S_ISSOCK(file->st_mode)))
 		return false;
@@ -68,14 +70,18 @@ static bool has_room(void)
 	return pselect(STDERR_FILENO + 1, NULL, &fds, NULL, &at_once, NULL) > 0;
 }
 
-/* Through an open file of our own, which does not wait. Without one, as a process may lack /proc, look first. */
+/*
+ * Through an open file of our own, which does not wait. Without one, as a process may lack /proc, look first. O_APPEND: by now
+ * another thread may have made number 2 a regular file.
+ */
 static ssize_t write_anew(const struct stat *file, const char *line, size_t length)
 {
 	int fd = -1, error;
 	ssize_t written;
 
+	errno = 0;
 	if (S_ISFIFO(file->st_mode) || isatty(STDERR_FILENO))
-		fd = openat(AT_FDCWD, "/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+		fd = openat(AT_FDCWD, "/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
 		return errno != ENXIO && has_room() ? write(STDERR_FILENO, line, length) : -1;
 	written = write(fd, line, length);
@@ -114,16 +120,36 @@ static void take_signal(int number, const sigset_t *pending_before)
 		;
 }
 
+/* A filter of system calls may refuse fstat(), and a time may be too late for it. What is known is enough. */
+static mode_t kind_without_status(void)
+{
+	struct statfs system;
+	socklen_t length = sizeof(int);
+
+	if (fcntl(STDERR_FILENO, F_GETPIPE_SZ) > 0)
+		return S_IFIFO;
+	if (isatty(STDERR_FILENO))
+		return S_IFCHR;
+	if (!getsockopt(STDERR_FILENO, SOL_SOCKET, SO_TYPE, &(int){0}, &length))
+		return S_IFSOCK;
+	if (!fstatfs(STDERR_FILENO, &system) && system.f_type == ANON_INODE_FS_MAGIC) /* an eventfd, for instance */
+		return 0;
+	return S_IFREG;
+}
+
 /* False when the line is lost. */
 static bool write_line(const char *line, size_t length)
 {
 	sigset_t raised, before, pending;
 	ssize_t written = -1;
-	struct stat file = {.st_mode = S_IFIFO}; /* where a filter refuses to say */
+	struct stat file = {0};
 
-	if (fstat(STDERR_FILENO, &file) && errno == EBADF) {
-		atomic_store(&was_closed, true);
-		return false;
+	if (fstat(STDERR_FILENO, &file)) {
+		if (errno == EBADF) {
+			atomic_store(&was_closed, true);
+			return false;
+		}
+		file.st_mode = kind_without_status();
 	}
 	if (!is_standard_error(&file))
 		return false;

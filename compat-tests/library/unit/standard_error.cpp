@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Log lines, whatever has become of number 2: they are lost rather than waited for, and nothing else gets them.
+#include "old_kernel.h"
 #include "support.h"
 
 #include <algorithm>
@@ -261,6 +262,70 @@ TEST(StandardError, MayBeRedirectedAtAnyTime)
 			log_error("this");
 			EXPECT_GT(size_of(fd), 0);
 		});
+}
+
+// What fstat() calls.
+bool refuse_status()
+{
+#ifdef SYS_fstat64
+	if (!refuse_call(SYS_fstat64, EPERM))
+		return false;
+#endif
+#ifdef SYS_newfstatat
+	if (!refuse_call(SYS_newfstatat, EPERM))
+		return false;
+#endif
+	return refuse_call(SYS_fstat, EPERM) && refuse_call(SYS_statx, EPERM);
+}
+
+bool has_filters()
+{
+	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; // not under QEMU's user mode
+}
+
+// In a child that has no fstat().
+void without_status(const std::function<void()> &body)
+{
+	child_lives([&] {
+		struct stat unused;
+
+		ASSERT_TRUE(refuse_status());
+		ASSERT_NE(fstat(STDOUT_FILENO, &unused), 0);
+		body();
+	});
+}
+
+TEST(StandardError, KeepsWhatAFileHasWhereNothingTellsItsKind)
+{
+	if (!has_filters())
+		GTEST_SKIP() << "no filters of system calls";
+	for (int flags : {O_RDWR, O_RDWR | O_APPEND})
+		without_status([=] {
+			const std::string own = "the program's line\n";
+			std::string found(64, ' ');
+
+			dup2(temporary(flags), STDERR_FILENO);
+			EXPECT_EQ(write(STDERR_FILENO, own.data(), own.size()), static_cast<ssize_t>(own.size()));
+			log_error("this");
+			log_error("that");
+			found.resize(static_cast<size_t>(pread(STDERR_FILENO, found.data(), found.size(), 0)));
+			EXPECT_EQ(found, own + "vipl: error: this\nvipl: error: that\n");
+		});
+}
+
+TEST(StandardError, IsNotWaitedForWhereNothingTellsItsKind)
+{
+	if (!has_filters())
+		GTEST_SKIP() << "no filters of system calls";
+	for (Ends (*make)() : {make_pipe, make_socket, make_terminal})
+		without_status([=] { lose_lines(make(), 2, "vipl: error: (2 lines were lost before) the last"); });
+	without_status([] {
+		uint64_t count = 0;
+
+		dup2(eventfd(0, EFD_NONBLOCK), STDERR_FILENO);
+		log_error("this would count");
+		EXPECT_EQ(read(STDERR_FILENO, &count, sizeof(count)), -1) << count;
+	});
 }
 
 } // namespace
