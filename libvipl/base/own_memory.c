@@ -2,7 +2,8 @@
 /*
  * process_vm_readv() on the own process fails where an access would fault. /proc/thread-self/mem ignores the protection of
  * private mappings. It is opened for each such copy. So neither a child of fork(), which would have its parent's, nor a
- * program that closes all descriptors is a special case.
+ * program that closes all descriptors is a special case. And it is tried each time: under QEMU's user mode the file is the
+ * emulator's memory, where a program's addresses mean something else.
  */
 #include "own_memory.h"
 
@@ -17,19 +18,29 @@
 #include <unistd.h>
 
 #include "copy.h"
+#include "deadline.h"
 #include "fd.h"
 
 #define WATCHED 8u /* programs watch the last bytes of what arrives: these are written last */
 
+/* Reads what only this call has put into this memory. */
+static bool is_this_memory(int fd)
+{
+	volatile int64_t known = clock_nsec();
+	int64_t seen = 0;
+
+	return pread(fd, &seen, sizeof(seen), (off_t)(uintptr_t)&known) == sizeof(seen) && seen == known;
+}
+
 /* Returns how many bytes were copied. */
 static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
-	int fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_WRONLY : O_RDONLY) | O_CLOEXEC));
+	int fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
 	size_t done = 0;
 
 	if (fd < 0)
 		return 0;
-	while (done < length) {
+	while (done < length && (done || is_this_memory(fd))) {
 		ssize_t copied = is_write ? pwrite(fd, from + done, length - done, (off_t)(uintptr_t)(to + done))
 					  : pread(fd, to + done, length - done, (off_t)(uintptr_t)(from + done));
 
@@ -55,7 +66,7 @@ static bool copy_by_kernel(uint8_t *to, const uint8_t *from, size_t length, bool
 
 	if (done < length)
 		done += copy_protected(to + done, from + done, length - done, is_write);
-	if (!done && length && is_refused) { /* and without /proc: the kernel does not help */
+	if (!done && length && is_refused) { /* and without a file that is this memory: the kernel does not help */
 		memcpy(to, from, length);
 		return true;
 	}

@@ -14,7 +14,7 @@
 
 #include "copy.h"
 
-/* Where a filter refuses process_vm_readv(), and there is no /proc, the processor copies, and may fault. */
+/* Without process_vm_readv(), and without a /proc that is right, the processor copies, and may fault. */
 
 /* False when no memory is there, or when it is a shared mapping that may not be written. */
 bool own_memory_write(void *to, const void *from, size_t length);
