@@ -161,38 +161,39 @@ static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
 }
 
 /*
- * Is the address one of this machine's? 0, EADDRNOTAVAIL, or another error: it is not known. Sockets can be bound to all of
- * 127.0.0.0/8, though these addresses belong to no interface.
+ * Is the address one of this machine's? 0, EADDRNOTAVAIL, or another error: it is not known. bind() would not tell: it takes
+ * any address where net.ipv4.ip_nonlocal_bind is set.
+ *
+ * To an address of its own, also one of a local route only, the kernel sends from that address. Nothing is sent here.
  */
-static int look_for_ipv4(const struct in6_addr *host)
+static int look_for_source(const struct in6_addr *host)
 {
 	struct sockaddr_storage address;
 	socklen_t length = host_to_socket(host, 0, &address);
-	in_addr_t ipv4 = ((struct sockaddr_in *)&address)->sin_addr.s_addr;
-	int fd, error;
+	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+	struct in6_addr source;
 
-	if (IN_MULTICAST(ntohl(ipv4)) || ipv4 == INADDR_BROADCAST)
-		return EADDRNOTAVAIL;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return errno;
-	error = bind(fd, (struct sockaddr *)&address, length) ? EADDRNOTAVAIL : 0;
+	error = connect(fd, (struct sockaddr *)&address, length) ||
+				getsockname(fd, (struct sockaddr *)&address, &length)
+			? EADDRNOTAVAIL
+			: 0;
 	close(fd);
-	return error;
+	source = host_from_socket((struct sockaddr *)&address);
+	return !error && host_equal(&source, host) ? 0 : EADDRNOTAVAIL;
 }
 
-/* The same for IPv6. It does not bind, because that takes the interface of a link-local address. */
-static int look_for_ipv6(const struct in6_addr *host)
+/* The same of an interface's address. It may not be the source: it is its interface's second, or link-local. */
+static int look_for_interface(const struct in6_addr *host)
 {
 	struct ifaddrs *all;
 	bool is = false;
 
-	if (host_is_loopback(host)) /* also where no interface has IPv6 */
-		return 0;
 	if (getifaddrs(&all))
 		return errno;
 	for (struct ifaddrs *one = all; one && !is; one = one->ifa_next) {
-		if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET6) {
+		if (one->ifa_addr && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6)) {
 			struct in6_addr own = host_from_socket(one->ifa_addr);
 
 			is = host_equal(&own, host);
@@ -207,17 +208,22 @@ static bool is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
+static int look_for(const struct in6_addr *host)
+{
+	int error = host_is_loopback(host) ? 0 : look_for_source(host);
+
+	return error && !is_short(error) ? look_for_interface(host) : error;
+}
+
 /* All addresses of this machine mean this NIC. */
 static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
-	int error = 0;
+	int error = look_for(host);
 
 	*own = base->host;
-	if (!host_equal(host, own))
-		error = host_is_ipv4(host) ? look_for_ipv4(host) : look_for_ipv6(host);
-	if (is_short(error))
-		log_error_ratelimited("cannot see whether an address is one of this machine's: %s%s", strerror(error),
-				      error == EMFILE ? " (see ulimit -n)" : "");
+	if (error && error != EADDRNOTAVAIL)
+		log_error_ratelimited("cannot see whether an address is one of this machine's: getifaddrs() or socket(): %s%s",
+				      strerror(error), error == EMFILE ? " (see ulimit -n)" : filter_hint(error, "a socket of AF_NETLINK"));
 	if (error)
 		return is_short(error) ? VIP_ERROR_RESOURCE : VIP_NOT_REACHABLE;
 	*host = *own;

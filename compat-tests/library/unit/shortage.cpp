@@ -101,10 +101,24 @@ TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)
 		int next = dup(0);
 		::close(next);
 		limit(RLIMIT_NOFILE, static_cast<rlim_t>(next));
-		EXPECT_EQ(request(a, "nobody", PATIENCE, "127.0.0.2"), VIP_ERROR_RESOURCE);
+		EXPECT_EQ(request(a, "nobody", PATIENCE, "10.9.9.77"), VIP_ERROR_RESOURCE);
 	});
 
 	EXPECT_NE(child.err.find("(see ulimit -n)"), std::string::npos) << child.err;
+}
+
+// systemd's RestrictAddressFamilies, for instance. An address that is not known to be this machine's is not taken for it.
+TEST_F(Shortage, OfNetlinkIsToldAndMakesOtherAddressesUnreachable)
+{
+	Child child = passing_child(SETTINGS, [this] {
+		open("via_lo");
+		a = make_vi();
+		fake_fail_always("getifaddrs", EAFNOSUPPORT);
+		EXPECT_EQ(request(a, "nobody", PATIENCE, "10.9.9.77"), VIP_NOT_REACHABLE);
+		EXPECT_EQ(request(a, "nobody" + std::to_string(getpid()), PATIENCE, "127.0.0.2"), VIP_NO_MATCH);
+	});
+
+	EXPECT_NE(child.err.find("one of this machine's: getifaddrs()"), std::string::npos) << child.err;
 }
 
 // What processes of a user have sent, and nobody has received, counts against the limit of files.

@@ -110,6 +110,24 @@ class Containers(unittest.TestCase):
 
     test_two_networks_do_not_match = partialmethod(expect_no_match, [], OTHER_NETWORK)
 
+    def test_only_addresses_of_this_machine_mean_the_nic_where_sockets_take_any(self):
+        addresses = [("10.5.5.5", "10.5.5.5/24"), ("10.5.5.6", "10.5.5.6/24"), ("fd00::5", "fd00::5/64"), ("fe80::5", "fe80::5/64")]
+        network = ["unshare", "--net", "--", "sh", "-ec", "ip link set lo up; ip route add local 10.6.0.0/24 dev lo"]
+        network[-1] += "".join("; ip address add %s dev lo" % with_length for _, with_length in addresses)
+        network[-1] += "; ip route add default dev lo"
+        network[-1] += "".join("; echo 1 >/proc/sys/net/%s/ip_nonlocal_bind" % family for family in ("ipv4", "ipv6"))
+        network[-1] += '; exec "$@"'
+        asks = [PINGPONG, "--nic=via_lo", "--count=1"]
+        environment = {**os.environ, "VIPL_GRACE_MSEC": "0", "VIPL_ADDRESS_BYTES": "16"}
+        for address, is_own in [*((address, True) for address, _ in addresses), ("127.9.9.9", True), ("10.6.0.9", True),
+                                ("10.77.77.77", False), ("10.5.5.7", False), ("10.5.5.255", False), ("224.0.0.1", False),
+                                ("255.255.255.255", False), ("fd00::6", False), ("fe80::6", False)]:
+            with self.subTest(address):
+                done = subprocess.run([*network, "sh", *asks, address], capture_output=True, text=True, timeout=PATIENCE,
+                                      env=environment)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn("VIP_NO_MATCH" if is_own else "VIP_NOT_REACHABLE", done.stderr)
+
     def test_calls_that_a_filter_may_refuse_are_done_without(self):
         filtered = [REFUSING, "membarrier,mincore,process_vm_readv,process_vm_writev,sched_yield"]
         self.expect_works(filtered, filtered)
