@@ -12,6 +12,8 @@
 #pragma GCC visibility push(hidden)
 #define F(name, ...) __typeof__(name) P##name;
 #define W	     F
+#define D	     F
+#define DW	     F
 #include "functions.def"
 __typeof__(VipGetUserData) PVipGetUserData;
 __typeof__(VipSetUserData) PVipSetUserData;

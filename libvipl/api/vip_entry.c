@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions that programs call, made from functions.def. Each is a jump: to the one that does the work (PVipPostSend, in
- * the files beside this one), or, while calls are traced, to one here (traced_VipPostSend) that calls it and writes a line
- * about the call. What may be gone after the call is read before it.
+ * The functions that programs call, made from functions.def. Each leads to the one that does the work (PVipPostSend, in the
+ * files beside this one), or, while calls are traced, to one here (traced_VipPostSend) that calls it and writes a line about the
+ * call. On the data path it is a jump; in all other calls the thread is not cancelled. What may be gone after the call is read
+ * before it.
  */
 #include <string.h>
 
 #include "base/address.h"
+#include "base/cancel.h"
 #include "base/deadline.h"
 #include "core/object.h"
 #include "device.h"
@@ -165,7 +167,7 @@ static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RE
 
 #define COLD static __attribute__((noinline, cold)) /* so that the jumps stay jumps */
 
-#define CALL(name, may_wait, ...)                                      \
+#define TRACED(name, may_wait, ...)                                    \
 	COLD VIP_RETURN traced_##name(PARAMETERS(__VA_ARGS__))         \
 	{                                                              \
 		struct trace_line line;                                \
@@ -180,15 +182,30 @@ static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RE
 		line.now = clock_nsec();                               \
 		EACH(BEHIND, __VA_ARGS__);                             \
 		return trace_result(&line, rc);                        \
-	}                                                              \
+	}
+#define JUMP(name, may_wait, ...)                                      \
+	TRACED(name, may_wait, __VA_ARGS__)                            \
 	VIP_RETURN name(PARAMETERS(__VA_ARGS__))                       \
 	{                                                              \
 		if (trace_is_on())                                     \
 			return traced_##name(ARGUMENTS(__VA_ARGS__));  \
 		return P##name(ARGUMENTS(__VA_ARGS__));                \
 	}
-#define F(name, ...) CALL(name, false, __VA_ARGS__)
-#define W(name, ...) CALL(name, true, __VA_ARGS__)
+#define CALL(name, may_wait, ...)                                      \
+	TRACED(name, may_wait, __VA_ARGS__)                            \
+	VIP_RETURN name(PARAMETERS(__VA_ARGS__))                       \
+	{                                                              \
+		VIP_RETURN rc;                                         \
+                                                                       \
+		cancel_begin_call();                                   \
+		rc = trace_is_on() ? traced_##name(ARGUMENTS(__VA_ARGS__)) : P##name(ARGUMENTS(__VA_ARGS__)); \
+		cancel_end_call();                                     \
+		return rc;                                             \
+	}
+#define F(name, ...)  CALL(name, false, __VA_ARGS__)
+#define W(name, ...)  CALL(name, true, __VA_ARGS__)
+#define D(name, ...)  JUMP(name, false, __VA_ARGS__)
+#define DW(name, ...) JUMP(name, true, __VA_ARGS__)
 #include "functions.def"
 
 COLD VIP_PVOID traced_user_data(VIP_VI_HANDLE vi, bool sets, VIP_PVOID data)

@@ -42,6 +42,14 @@ static inline int64_t deadline_left(int64_t deadline)
 	return left > 0 ? left : 0;
 }
 
+/* The deadline, or a time that is so many nanoseconds from now if that comes first. */
+static inline int64_t deadline_within(int64_t deadline, int64_t nsec)
+{
+	int64_t end = clock_nsec() + nsec;
+
+	return deadline < end ? deadline : end;
+}
+
 /* The time left, as poll() takes it: -1 for ever, and never less than it is. */
 static inline int deadline_msec(int64_t deadline)
 {

@@ -3,11 +3,15 @@
  * System calls whose names are ordinary words. A program may have a function called bind or poll, which replaces the C
  * library's in the whole process. The linker leads this library's calls here (--wrap), so such a program can use via_lo. With
  * an RDMA NIC it cannot: libibverbs and librdmacm call the C library by these names. It may have functions of other names.
+ *
+ * None of these is a cancellation point. So here are those of the data path, too, which are called under locks.
  */
 #include <poll.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +40,23 @@ OWN(ssize_t, sendto,
 OWN(int, shutdown, (int fd, int how), shutdown, fd, how)
 OWN(int, socket, (int domain, int type, int protocol), socket, domain, type, protocol)
 OWN(ssize_t, write, (int fd, const void *bytes, size_t length), write, fd, bytes, length)
+
+/* With 32 bits an offset is in two registers, which differ from processor to processor but for these calls. */
+#define LOW(at)	 (unsigned long)(at)
+#define HIGH(at) (unsigned long)((uint64_t)(at) >> 32)
+OWN(ssize_t, preadv64, (int fd, const struct iovec *to, int count, off_t at), preadv, fd, to, (unsigned long)count, LOW(at), HIGH(at))
+OWN(ssize_t, pwritev64, (int fd, const struct iovec *from, int count, off_t at), pwritev, fd, from, (unsigned long)count, LOW(at), HIGH(at))
+#ifdef __LP64__
+OWN(ssize_t, pread64, (int fd, void *to, size_t length, off_t at), pread64, fd, to, length, at)
+OWN(ssize_t, pwrite64, (int fd, const void *from, size_t length, off_t at), pwrite64, fd, from, length, at)
+#else
+OWN(ssize_t, pread64, (int fd, void *to, size_t length, off_t at), preadv, fd, &(struct iovec){to, length}, 1UL, LOW(at), HIGH(at))
+OWN(ssize_t, pwrite64, (int fd, const void *from, size_t length, off_t at), pwritev, fd,
+    &(struct iovec){(void *)(uintptr_t)from, length}, 1UL, LOW(at), HIGH(at))
+#endif
+/* As the compiler calls it that checks the room. */
+OWN(ssize_t, __pread64_chk, (int fd, void *to, size_t length, off_t at, size_t room), preadv, fd,
+    &(struct iovec){to, length < room ? length : room}, 1UL, LOW(at), HIGH(at))
 
 int __wrap_poll(struct pollfd *fds, nfds_t count, int msec);
 int __wrap_poll(struct pollfd *fds, nfds_t count, int msec)

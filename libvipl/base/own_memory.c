@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "copy.h"
 #include "deadline.h"
 #include "fd.h"
@@ -35,12 +36,10 @@ static bool is_this_memory(int fd)
 /* Returns how many bytes were copied. */
 static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
-	int fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+	int cancel = cancel_hold(), fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
 	size_t done = 0;
 
-	if (fd < 0)
-		return 0;
-	while (done < length && (done || is_this_memory(fd))) {
+	while (fd >= 0 && done < length && (done || is_this_memory(fd))) {
 		ssize_t copied = is_write ? pwrite(fd, from + done, length - done, (off_t)(uintptr_t)(to + done))
 					  : pread(fd, to + done, length - done, (off_t)(uintptr_t)(from + done));
 
@@ -48,7 +47,9 @@ static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bo
 			break;
 		done += (size_t)copied;
 	}
-	close(fd);
+	if (fd >= 0)
+		close(fd);
+	cancel_resume(cancel);
 	return done;
 }
 

@@ -27,6 +27,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "cancel.h"
+
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
 #endif
@@ -175,7 +177,7 @@ static bool write_line(const char *line, size_t length)
 void standard_error_line(const char *level, const char *format, va_list args)
 {
 	unsigned lost = atomic_exchange(&dropped, 0);
-	int saved = errno;
+	int saved = errno, cancel = cancel_hold(); /* the caller may hold locks */
 	char line[640];
 	size_t length;
 
@@ -190,5 +192,6 @@ void standard_error_line(const char *level, const char *format, va_list args)
 	/* One call, and so one write(): lines of several threads and processes do not mix. */
 	if (!write_line(line, length))
 		atomic_fetch_add(&dropped, lost + 1);
+	cancel_resume(cancel);
 	errno = saved;
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/deadline.h"
 #include "nic.h"
 
@@ -54,15 +55,36 @@ static VIP_RETURN begin(struct vi *vi, const struct target *target)
 	return VIP_SUCCESS;
 }
 
-static VIP_RETURN await_result(struct vi *vi)
+/* A thread that waits for the result. */
+struct awaiting {
+	struct vi *vi;
+	unsigned number;
+	bool has_begun; /* it has begun the attempt, and ends it when it is cancelled */
+};
+
+static void leave_result(void *argument)
+{
+	const struct awaiting *awaiting = argument;
+	struct vi *vi = awaiting->vi;
+
+	if (awaiting->has_begun && vi->attempt.number == awaiting->number && vi->attempt.result == VIP_NOT_DONE)
+		connection_expire(vi->connection);
+	pthread_mutex_unlock(&vi->nic->lock);
+	vi_put(vi);
+}
+
+/* If the thread is cancelled it leaves; NULL: it is not. */
+static VIP_RETURN await_result(struct vi *vi, cancel_leave *leave)
 {
 	struct attempt *attempt = &vi->attempt;
 	const int64_t deadline = attempt->target.deadline;
 	unsigned number = attempt->number;
+	struct awaiting awaiting = {vi, number, !atomic_load(&attempt->is_peer_to_peer)};
 	bool in_time = true;
 
 	while (in_time && attempt->result == VIP_NOT_DONE && attempt->number == number)
-		in_time = condition_wait(&vi->changed, &vi->nic->lock, deadline) != ETIMEDOUT;
+		in_time = (leave ? cancel_condition_wait(&vi->changed, &vi->nic->lock, deadline, leave, &awaiting)
+				 : condition_wait(&vi->changed, &vi->nic->lock, deadline)) != ETIMEDOUT;
 	if (attempt->number != number) /* disconnected, and used anew by another thread */
 		return VIP_INVALID_STATE;
 	if (attempt->result == VIP_NOT_DONE)
@@ -88,7 +110,7 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client)
 {
 	connection_accept(vi->connection, client);
-	return await_result(vi); /* the connection knows how long a requester may take */
+	return await_result(vi, NULL); /* the connection knows how long a requester may take */
 }
 
 /* ---- peer-to-peer ---- */
@@ -117,7 +139,7 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 		return VIP_ERROR_RESOURCE;
 	agent_wake(vi->nic); /* to look at the connection's deadline */
 	if (!target->own.peer_to_peer)
-		return await_result(vi);
+		return await_result(vi, leave_result);
 	atomic_store(&attempt->is_peer_to_peer, true);
 	return VIP_SUCCESS;
 }
@@ -126,7 +148,7 @@ VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
 {
 	if (!atomic_load(&vi->attempt.is_peer_to_peer))
 		return VIP_INVALID_STATE;
-	return waits ? await_result(vi) : atomic_load(&vi->attempt.result);
+	return waits ? await_result(vi, leave_result) : atomic_load(&vi->attempt.result);
 }
 
 /* ---- the program ends it ---- */

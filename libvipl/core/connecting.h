@@ -8,13 +8,16 @@
 
 /* All of these: the NIC's lock is held. The target's `own` needs its host, discriminator and peer_to_peer alone. */
 
-/* VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. */
+/*
+ * VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. The caller has a reference to the VI. If a thread that
+ * waits is cancelled, it puts the reference, and unlocks.
+ */
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
 /* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING: attempt_accept() follows. */
 VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
 /* Takes the request, and waits. */
 VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client);
-/* VipConnectPeerDone; VipConnectPeerWait, which waits. */
+/* VipConnectPeerDone; VipConnectPeerWait, which waits, as VipConnectRequest does. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
 
 /* VipDisconnect: ends the attempt or the connection, if the VI has one. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/cpu_relax.h"
 #include "base/deadline.h"
@@ -145,9 +146,11 @@ VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool co
 static int grow_device_cq(struct cq *cq, unsigned entries)
 {
 	unsigned capacity;
+	int cancel = cancel_hold();
 	int error = cq->ops->cq_grow(cq->nic->device, cq->device_cq, entries,
 						  &capacity);
 
+	cancel_resume(cancel);
 	if (!error)
 		atomic_store(&cq->capacity, capacity);
 	return error;
@@ -276,19 +279,49 @@ static void leave_to_others(struct cq *cq, struct object *owner)
 	cq_unlock_and_run(cq, owner, true, false, cq_poll_locked(cq) ? VIP_NOT_DONE : VIP_SUCCESS);
 }
 
+#define LOOK_NSEC NSEC_PER_SEC /* no thread sleeps longer without looking, also whether it is cancelled */
+
 static void sleep_at(struct cq *cq, struct sleep_word at, uint32_t seen, int64_t deadline)
 {
 	int64_t left = deadline_left(deadline);
 
 	if (left && atomic_load(&cq->announced) == seen)
-		futex_sleep(at.word, at.value, left < NSEC_PER_SEC ? left : NSEC_PER_SEC, FUTEX_SHARED);
+		futex_sleep(at.word, at.value, left < LOOK_NSEC ? left : LOOK_NSEC, FUTEX_SHARED);
+}
+
+/* A thread that waits, as others see it. */
+struct waiting {
+	struct cq *cq;
+	struct object *owner;
+	bool is_choosy;
+};
+
+static void begin_wait(const struct waiting *waiting)
+{
+	atomic_fetch_add(&waiting->cq->waiters, 1);
+	atomic_fetch_add(&waiting->cq->choosy, waiting->is_choosy);
+}
+
+static void end_wait(const struct waiting *waiting)
+{
+	atomic_fetch_sub(&waiting->cq->choosy, waiting->is_choosy);
+	if (atomic_fetch_sub(&waiting->cq->waiters, 1) > 1)
+		leave_to_others(waiting->cq, waiting->owner);
+}
+
+static void leave_wait(void *argument)
+{
+	const struct waiting *waiting = argument;
+
+	end_wait(waiting);
+	object_put(waiting->owner);
 }
 
 /* cq_wait() when there was nothing for a while. */
-static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_choosy, int64_t deadline,
-				   cq_taker *take, void *argument)
+static VIP_RETURN sleep_until_done(struct waiting *waiting, int64_t deadline, cq_taker *take, void *argument)
 {
-	bool on_channel = is_choosy || !cq->ops->cq_arm_sleeper;
+	struct cq *cq = waiting->cq;
+	bool on_channel = waiting->is_choosy || !cq->ops->cq_arm_sleeper;
 	struct sleep_word at;
 	VIP_RETURN rc;
 	uint32_t seen;
@@ -301,17 +334,19 @@ static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_
 			at = cq->ops->cq_arm_sleeper(cq->device_cq);
 			rc = take(argument);
 		}
-		if (rc == VIP_NOT_DONE && object_retired(owner))
+		if (rc == VIP_NOT_DONE && object_retired(waiting->owner))
 			rc = VIP_INVALID_PARAMETER;
 		if (rc != VIP_NOT_DONE)
 			break;
 		if (on_channel)
-			channel_wait(cq->channel, cq, is_choosy, seen, deadline);
+			channel_wait(cq->channel, cq, waiting->is_choosy, seen, deadline_within(deadline, LOOK_NSEC));
 		else
 			sleep_at(cq, at, seen, deadline);
 		rc = take(argument); /* a channel is not armed any more: no later completion wakes a thread in vain */
 		if (rc == VIP_NOT_DONE && !deadline_left(deadline))
 			rc = VIP_TIMEOUT;
+		if (rc == VIP_NOT_DONE)
+			cancel_here(leave_wait, waiting);
 	} while (rc == VIP_NOT_DONE);
 	return rc;
 }
@@ -319,7 +354,7 @@ static VIP_RETURN sleep_until_done(struct cq *cq, struct object *owner, bool is_
 VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_taker *take,
 		   void *argument)
 {
-	bool is_choosy = cq->is_public && owner != &cq->object;
+	struct waiting waiting = {cq, owner, cq->is_public && owner != &cq->object};
 	VIP_RETURN rc = take(argument);
 	int64_t deadline;
 
@@ -332,12 +367,11 @@ VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_ta
 	if (rc != VIP_NOT_DONE)
 		return rc;
 
-	atomic_fetch_add(&cq->waiters, 1);
-	atomic_fetch_add(&cq->choosy, is_choosy);
-	rc = sleep_until_done(cq, owner, is_choosy, deadline, take, argument);
-	atomic_fetch_sub(&cq->choosy, is_choosy);
-	if (atomic_fetch_sub(&cq->waiters, 1) > 1)
-		leave_to_others(cq, owner);
+	cancel_begin_call();
+	begin_wait(&waiting);
+	rc = sleep_until_done(&waiting, deadline, take, argument);
+	end_wait(&waiting);
+	cancel_end_call();
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 /* Deferred work: which queues of a CQ have some, and the threads that do it. */
 #include "deferred.h"
 
+#include "base/cancel.h"
 #include "nic.h"
 #include "workqueue.h"
 
@@ -213,6 +214,8 @@ static void leave_rest(struct cq *cq)
 
 void deferred_run(struct cq *cq, const struct object *owner)
 {
+	int cancel = cancel_hold();
+
 	if (submit_ready(cq, MOST_AT_ONCE))
 		atomic_store(&cq->deferred.is_served, true);
 	if (has_due(cq, owner) && !pthread_mutex_trylock(&cq->nic->lock)) {
@@ -220,6 +223,7 @@ void deferred_run(struct cq *cq, const struct object *owner)
 		pthread_mutex_unlock(&cq->nic->lock);
 	}
 	leave_rest(cq);
+	cancel_resume(cancel);
 }
 
 bool deferred_serve(struct cq *cq, bool may_skip, bool *progress)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/deadline.h"
 #include "connecting.h"
@@ -248,21 +249,45 @@ static struct request *take_held(struct listener *listener)
 	return request;
 }
 
+/* A thread that waits for a request. */
+struct awaiting {
+	struct nic *nic;
+	struct listener *listener;
+};
+
+static void end_wait(const struct awaiting *awaiting)
+{
+	awaiting->listener->waiters--;
+	remember_wait(awaiting->nic, awaiting->listener);
+}
+
+static void leave_wait(void *argument)
+{
+	const struct awaiting *awaiting = argument;
+	struct nic *nic = awaiting->nic;
+
+	pthread_cond_signal(&awaiting->listener->changed); /* it may have been woken for a request */
+	end_wait(awaiting);
+	pthread_mutex_unlock(&nic->lock);
+	nic_put(nic);
+}
+
 /* The NIC's lock is held. On success there is a request, with a name. */
 static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
 				struct request **request)
 {
 	struct listener *listener;
 	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, wanted, deadline, &listener);
+	struct awaiting awaiting;
 	bool in_time = true;
 
 	if (rc != VIP_SUCCESS)
 		return rc;
+	awaiting = (struct awaiting){nic, listener};
 	listener->waiters++;
 	while (!(*request = take_held(listener)) && in_time && !object_retired(&nic->object) && !nic_is_lost(nic))
-		in_time = condition_wait(&listener->changed, &nic->lock, deadline) != ETIMEDOUT;
-	listener->waiters--;
-	remember_wait(nic, listener);
+		in_time = cancel_condition_wait(&listener->changed, &nic->lock, deadline, leave_wait, &awaiting) != ETIMEDOUT;
+	end_wait(&awaiting);
 	if (object_retired(&nic->object))
 		rc = VIP_INVALID_PARAMETER;
 	else if (!*request)

@@ -17,7 +17,10 @@ struct request {
 	const struct discriminator *wanted;
 };
 
-/* VipConnectWait: on success there is a request, of this peer, with this handle. */
+/*
+ * VipConnectWait: on success there is a request, of this peer, with this handle. The caller has a reference to the NIC, which is
+ * put if the thread is cancelled.
+ */
 VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
 			  struct connect_info *peer, VIP_CONN_HANDLE *handle);
 /* Both take the caller's reference. A request whose attributes do not fit the VI's stays. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "rdma.h"
 
@@ -105,8 +106,12 @@ static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t siz
 		staging->size += size;
 	pthread_mutex_unlock(&staging->lock);
 	errno = ENOBUFS;
-	if (allowed)
+	if (allowed) {
+		int cancel = cancel_hold(); /* a poster has locks */
+
 		buffer = create_buffer(domain, size);
+		cancel_resume(cancel);
+	}
 	if (buffer)
 		return buffer;
 	pthread_mutex_lock(&staging->lock);

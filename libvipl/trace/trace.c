@@ -11,6 +11,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/log.h"
@@ -116,12 +117,14 @@ static void open_file(void)
 /* False: there is no trace. */
 static bool is_there(void)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 
 	if (trace_file_is_open())
 		return true;
+	cancel = cancel_hold();
 	if (trace_is_on())
 		pthread_once(&opening, open_file);
+	cancel_resume(cancel);
 	errno = saved;
 	return trace_is_on();
 }

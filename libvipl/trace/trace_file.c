@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cancel.h"
 #include "base/config.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -210,7 +211,7 @@ void trace_file_write(const char *line, size_t length)
 {
 	unsigned lost = atomic_exchange(&file.lost, 0);
 	bool is_cut = lost && atomic_exchange(&file.is_cut, false);
-	int saved = errno, error = 0;
+	int saved = errno, error = 0, cancel = cancel_hold();
 	char remark[48];
 
 	if (lost) /* " ..." marks an incomplete line */
@@ -225,6 +226,7 @@ void trace_file_write(const char *line, size_t length)
 		atomic_fetch_add(&file.lost, lost + 1);
 		log_warning_ratelimited("VIPL_TRACE: lines are lost: %s", strerror(error));
 	}
+	cancel_resume(cancel);
 	errno = saved;
 }
 
