@@ -196,9 +196,6 @@ int loopback_cq_arm(struct device_cq *base)
 		if (endpoint->in)
 			atomic_fetch_or_explicit(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL,
 						 memory_order_relaxed);
-	/* Completions gathered after the limit of their round are in the heap, and no peer rings for them again. */
-	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
-		loopback_ring(cq->channel->device, cq->channel->bell_name);
 	cq_unlock(cq->cq);
 	/*
 	 * The caller looks once more after this. A thread that completes something looks at these flags after that.

@@ -8,8 +8,9 @@
  * 2. It gathers the sources that have completions.
  * 3. It takes from them the completions whose stamps are less than the limit, the least stamp first.
  *
- * No earlier completion is missed. A source is marked before its completion takes a stamp. So if the stamp is less than
- * the limit, the mark was there before step 2.
+ * No earlier completion is missed. Nothing can follow from a completion before its source is marked: a send marks it before it
+ * publishes its message, and a message before its send is done. So a completion that follows from another one takes its stamp
+ * after that one's mark. If this stamp is less than the limit, the mark was there before step 2.
  *
  * Sources of this process are marked by order_call(), those that peers fill by bits in the CQ's page. What can a peer do?
  *
@@ -28,7 +29,7 @@
 #include "base/log.h"
 #include "report.h"
 
-#define ROUNDS 3u /* of a poll, when nothing comes of the first */
+#define ROUNDS 3u /* of a poll that completes nothing: see order_poll() */
 #define BATCH  256 /* completions of a poll; the round goes on in the next one */
 
 /* ---- the heap: the least stamp is first ---- */
@@ -261,6 +262,11 @@ static bool is_over(const struct loopback_order *order)
 	       !is_ready(order->heap[0]);
 }
 
+/*
+ * A thread that has armed the CQ may sleep after a poll that completes nothing, although the heap may be filled. The first round may
+ * be the rest of an earlier one. The second gathers all that was there, and the third has a limit after it. So what is left has come
+ * since, or is behind a send that is not ready: both are announced to whoever has armed the CQ.
+ */
 int order_poll(struct loopback_cq *cq)
 {
 	struct loopback_order *order = &cq->order;
@@ -274,7 +280,6 @@ int order_poll(struct loopback_cq *cq)
 		while (!is_over(order) && count < BATCH)
 			count += take_first(cq, (uint32_t)(BATCH - count));
 		order->in_round = !is_over(order);
-		/* The rest of an earlier round may complete nothing. Then there is another round. */
 	} while (!count && ++rounds < ROUNDS && (order->count || order_has_come(order, cq->page)));
 	note(order);
 	return count;

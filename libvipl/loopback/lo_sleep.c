@@ -46,12 +46,6 @@ struct sleep_word loopback_cq_arm_sleeper(struct device_cq *base)
 		atomic_fetch_or_explicit(&cq->armed, ARMED_TO_WAKE, memory_order_release);
 	/* Whoever sees it clears the word's bit after that, so the caller does not fall asleep, or is there to be woken. */
 	atomic_store_explicit(&cq->has_sleepers, true, memory_order_release);
-	/*
-	 * As in loopback_cq_arm(): no peer wakes anybody for these, so the caller shall not fall asleep. Others may sleep, so the
-	 * word stays armed, and only the value is one of the past.
-	 */
-	if (cq->page && atomic_load_explicit(&cq->order.is_filled, memory_order_relaxed))
-		sleep.value -= WAIT_COUNT;
 	cq_unlock(cq->cq);
 	atomic_thread_fence(memory_order_seq_cst); /* as there */
 	return sleep;

@@ -208,6 +208,25 @@ TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoes)
 	}
 }
 
+// A peer may stop after it has taken a stamp, and publish the message later.
+TEST_F(HostilePage, AStampWithoutAMessageHoldsUpNobodyAndKeepsNobodyAwake)
+{
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+	const uint32_t stamp = hostile_peer_stamp(of_a.get()), begun = sleeps_begun();
+
+	send(of_b);
+	EXPECT_EQ(told(1), Vis{b});
+	EXPECT_EQ(VipCQWait(cq, 300, &vi, &is_receive), VIP_TIMEOUT);
+	EXPECT_LT(sleeps_begun() - begun, 20U);
+	LongSleeps last;
+	auto woken = std::async(std::launch::async, [&] { return entry(); });
+	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
+	send(of_a, stamp);
+	EXPECT_EQ(woken.get(), a.handle);
+	EXPECT_EQ(sleeps_in_vain(), 0u);
+}
+
 // ---- before the connection is known ----
 
 // A program may answer such a message. This peer has no receive for the answer.

@@ -12,7 +12,7 @@
 #define REST_NSEC      50000 /* of a thread that rests alone: cq_tenant.c. Who waits for a lock sleeps for no such time. */
 
 static atomic_bool lasts;
-static _Atomic unsigned sleepers, in_vain;
+static _Atomic unsigned sleepers, begun, in_vain;
 static _Atomic unsigned rests;
 
 void sleep_long(bool is_long)
@@ -24,6 +24,11 @@ void sleep_long(bool is_long)
 unsigned long_sleepers(void)
 {
 	return sleepers;
+}
+
+unsigned sleeps_begun(void)
+{
+	return begun;
 }
 
 unsigned sleeps_in_vain(void)
@@ -57,6 +62,7 @@ long __wrap_syscall(long number, ...)
 	if (is_long)
 		arguments[3] = (long)&time;
 	sleepers += is_sleep;
+	begun += is_sleep;
 	result = __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
 				arguments[5]);
 	sleepers -= is_sleep;

@@ -13,6 +13,8 @@ extern "C" {
 void sleep_long(bool is_long);
 // Threads that sleep at such a word.
 unsigned long_sleepers(void);
+// Calls that put a thread to sleep there, or would have if the word had not changed.
+unsigned sleeps_begun(void);
 // Sleeps that have ended since the last sleep_long() because nobody has woken the thread.
 unsigned sleeps_in_vain(void);
 // Rests of threads for the tenant of a CQ: see cq_tenant.c.

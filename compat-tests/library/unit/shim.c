@@ -58,6 +58,11 @@ unsigned shim_cq_waiters(void *cq)
 	return atomic_load(&cq_at(cq)->waiters);
 }
 
+unsigned shim_cq_announced(void *cq)
+{
+	return atomic_load(&cq_at(cq)->announced);
+}
+
 struct lock *shim_lock_create(void)
 {
 	struct lock *lock = malloc(sizeof(*lock));

@@ -27,6 +27,8 @@ void shim_cq_set_tenant(void *cq, void *tenant);
 const void *shim_cq_tenant(void *cq);
 // Threads in VipCQWait that have looked in vain.
 unsigned shim_cq_waiters(void *cq);
+// Counts how often threads that sleep on the CQ's channel, or at its word, were told to look.
+unsigned shim_cq_announced(void *cq);
 
 // ---- the biased lock ----
 
