@@ -54,7 +54,10 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 	return 0;
 }
 
-/* Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them. */
+/*
+ * Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them: they are no more than `left`,
+ * and fewer after workqueue_drop().
+ */
 static void remove_all_of(struct entries *entries, const struct workqueue *queue)
 {
 	uint32_t left = atomic_load(&queue->done) - queue->reported - queue->waiting;
@@ -65,7 +68,7 @@ static void remove_all_of(struct entries *entries, const struct workqueue *queue
 	for (uint32_t i = 0; i < entries->queues_room; i++)
 		if (entries->queues[i])
 			entries->queues[i]->passed = entries->queues[i]->reported;
-	while (left) {
+	while (left && entry != entries->last) {
 		struct workqueue *of = entries->queues[*entry];
 		uint32_t *next = &ring_at(of, of->passed++)->next;
 

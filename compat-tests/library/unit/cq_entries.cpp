@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The entries of a completion queue, and their order.
+#include "shim.h"
 #include "support.h"
 
 namespace
@@ -175,6 +176,22 @@ TEST_F(CqEntries, StayWhenDescriptorsAreTakenWithoutThem)
 	deliver(from_a, a);
 	deliver(from_b, b);
 	EXPECT_EQ(vis_told(), (Vis{b, a, a, b}));
+}
+
+// They count as done, and have no entries. What lies behind the last entry names a queue that is gone.
+TEST_F(CqEntries, OfOthersStayWhenAViIsDestroyedWhoseDescriptorsWereForgotten)
+{
+	Vi gone = make_vi(nullptr, cq);
+	a = make_vi(nullptr, cq);
+	b = make_receiver(from_b);
+	EXPECT_EQ(VipDestroyVi(gone), VIP_SUCCESS);
+	for (size_t i = 0; i < 3; i++)
+		posted_receive(a, 600 + i, {{memory.data(), 16}});
+	deliver(from_b, b);
+	shim_drop_receives(a);
+	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	deliver(from_b, b);
+	EXPECT_EQ(vis_told(), (Vis{b, b}));
 }
 
 TEST_F(CqEntries, OfADestroyedViVanishAlsoWhenSomeHadNoPlace)

@@ -15,12 +15,18 @@
 #include "core/cq.h"
 #include "core/memory.h"
 #include "core/object_at.h"
+#include "core/vi.h"
 #include "loopback/cq_page.h"
 #include "loopback/link.h"
 
 void *shim_object_at(VIP_PVOID handle, int kind)
 {
 	return object_at(handle, (enum object_kind)kind);
+}
+
+void shim_drop_receives(VIP_VI_HANDLE vi)
+{
+	workqueue_drop(&((struct vi *)object_at(vi, OBJECT_VI))->receive);
 }
 
 static struct cq *cq_at(void *handle)

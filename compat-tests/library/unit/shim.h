@@ -16,6 +16,9 @@ extern "C" {
 // `kind` is of enum object_kind.
 void *shim_object_at(VIP_PVOID handle, int kind);
 
+// Forgets the receives of a VI, as when its NIC is closed.
+void shim_drop_receives(VIP_VI_HANDLE vi);
+
 // ---- a VIPL CQ, by the handle of one that is there ----
 
 void shim_cq_lock(void *cq);
