@@ -55,8 +55,8 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 }
 
 /*
- * Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them: they are no more than `left`,
- * and fewer after workqueue_drop().
+ * Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them. They are fewer than `left`
+ * if workqueue_drop() has been called.
  */
 static void remove_all_of(struct entries *entries, const struct workqueue *queue)
 {

@@ -263,9 +263,9 @@ static bool is_over(const struct loopback_order *order)
 }
 
 /*
- * A thread that has armed the CQ may sleep after a poll that completes nothing, although the heap may be filled. The first round may
- * be the rest of an earlier one. The second gathers all that was there, and the third has a limit after it. So what is left has come
- * since, or is behind a send that is not ready: both are announced to whoever has armed the CQ.
+ * A thread that has armed the CQ may sleep after a poll that completes nothing, although the heap may be filled. The first round
+ * may be the rest of an earlier one. The second gathers all that was there, and the third has a limit after it. So what is left
+ * has come since, or is behind a send that is not ready: both are announced to whoever has armed the CQ.
  */
 int order_poll(struct loopback_cq *cq)
 {

@@ -125,6 +125,22 @@ TEST_F(StoppedSend, IsWaitedForAsleepAlsoByWhoWantsOneQueue)
 	EXPECT_LE(shim_cq_announced(cq) - before, kFew);
 }
 
+TEST_F(StoppedSend, IsWaitedForAsleepAlsoByAHandlerWhichIsCalledThen)
+{
+	static std::atomic<int> called;
+	VIP_DESCRIPTOR *done;
+
+	called = 0;
+	stop();
+	const unsigned before = shim_cq_announced(cq);
+	ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) { called++; }), VIP_SUCCESS);
+	EXPECT_EQ(VipRecvWait(to_other, kWait, &done), VIP_TIMEOUT); // meanwhile
+	EXPECT_LE(shim_cq_announced(cq) - before, kFew);
+	EXPECT_EQ(called, 0);
+	go_on();
+	EXPECT_TRUE(eventually([] { return called == 1; }));
+}
+
 TEST_F(StoppedSend, WakesWhoWaitsWhenItIsDone)
 {
 	LongSleeps last;
