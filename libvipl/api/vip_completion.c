@@ -8,6 +8,7 @@
 
 struct cq_taking {
 	struct cq *cq;
+	struct timeout timeout;
 	VIP_VI_HANDLE *vi;
 	VIP_BOOLEAN *is_receive;
 };
@@ -16,8 +17,7 @@ static VIP_RETURN take_for_wait(void *argument)
 {
 	struct cq_taking *taking = argument;
 
-	return cq_take(taking->cq, object_handle(&taking->cq->object), taking->vi,
-		       taking->is_receive);
+	return cq_take_in_time(taking->cq, &taking->timeout, taking->vi, taking->is_receive);
 }
 
 static struct cq *cq_get(VIP_CQ_HANDLE handle)
@@ -125,13 +125,13 @@ VIP_RETURN PVipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLE
 VIP_RETURN PVipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
 		      VIP_BOOLEAN *RecvQueue)
 {
-	struct cq_taking taking = {cq_get(CQHandle), ViHandle, RecvQueue};
+	struct cq_taking taking = {cq_get(CQHandle), {.msec = Timeout}, ViHandle, RecvQueue};
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
 	if (!taking.cq)
 		return rc;
 	if (ViHandle && RecvQueue)
-		rc = cq_wait(taking.cq, &taking.cq->object, Timeout, take_for_wait, &taking);
+		rc = cq_wait(taking.cq, &taking.cq->object, &taking.timeout, take_for_wait, &taking);
 	object_put(&taking.cq->object);
 	return rc;
 }

@@ -64,7 +64,7 @@ static VIP_RETURN take_descriptor(void *argument)
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
 }
 
-static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
+static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG msec,
 		       VIP_DESCRIPTOR **descriptor)
 {
 	struct vi *vi = vi_get(handle);
@@ -74,8 +74,9 @@ static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG timeout,
 		return rc;
 	if (descriptor) {
 		struct taking taking = {queue_of(vi, is_receive), descriptor};
+		struct timeout timeout = {.msec = msec};
 
-		rc = cq_wait(taking.queue->cq, &vi->object, timeout, take_descriptor, &taking);
+		rc = cq_wait(taking.queue->cq, &vi->object, &timeout, take_descriptor, &taking);
 	}
 	vi_put(vi);
 	return rc;

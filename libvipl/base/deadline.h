@@ -31,6 +31,19 @@ static inline int64_t deadline_after(VIP_ULONG msec)
 	return clock_nsec() + (int64_t)msec * NSEC_PER_MSEC;
 }
 
+/* The Timeout of a call. A call that need not wait does not look at the clock. */
+struct timeout {
+	VIP_ULONG msec;
+	int64_t deadline; /* 0: nobody has asked for it */
+};
+
+static inline int64_t timeout_deadline(struct timeout *timeout)
+{
+	if (!timeout->deadline)
+		timeout->deadline = deadline_after(timeout->msec);
+	return timeout->deadline;
+}
+
 /* Nanoseconds left, 0 when it has passed. */
 static inline int64_t deadline_left(int64_t deadline)
 {

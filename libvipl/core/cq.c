@@ -351,7 +351,7 @@ static VIP_RETURN sleep_until_done(struct waiting *waiting, int64_t deadline, cq
 	return rc;
 }
 
-VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_taker *take,
+VIP_RETURN cq_wait(struct cq *cq, struct object *owner, struct timeout *timeout, cq_taker *take,
 		   void *argument)
 {
 	struct waiting waiting = {cq, owner, cq->is_public && owner != &cq->object};
@@ -360,9 +360,9 @@ VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_ta
 
 	if (rc != VIP_NOT_DONE)
 		return rc;
-	if (!timeout)
+	if (!timeout->msec)
 		return VIP_TIMEOUT;
-	deadline = deadline_after(timeout);
+	deadline = timeout_deadline(timeout);
 	rc = spin(cq, deadline, take, argument);
 	if (rc != VIP_NOT_DONE)
 		return rc;
@@ -422,7 +422,9 @@ static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP
 							      VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
 							      enum lock_way way)
 {
-	if (cq_enter_slowly(cq, way, true))
+	struct timeout any = {.deadline = DEADLINE_NEVER}; /* give_way() has its own limit */
+
+	if (cq_enter_slowly(cq, way, &any))
 		return take_entry_locked(cq, handle, vi, is_receive);
 	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
 										 : VIP_INVALID_PARAMETER;
@@ -435,4 +437,13 @@ VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_B
 	if (way != LOCK_BIASED)
 		return take_entry_slowly(cq, handle, vi, is_receive, way);
 	return take_entry_locked(cq, handle, vi, is_receive);
+}
+
+VIP_RETURN cq_take_in_time(struct cq *cq, struct timeout *timeout, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+{
+	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
+
+	if (way != LOCK_BIASED && !cq_enter_slowly(cq, way, timeout))
+		return VIP_NOT_DONE;
+	return take_entry_locked(cq, object_handle(&cq->object), vi, is_receive);
 }

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/deadline.h"
 #include "base/lock.h"
 #include "channel.h"
 #include "cq_look.h"
@@ -127,19 +128,21 @@ void cq_look(struct cq *cq, struct object *owner);
 
 /*
  * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held. The CQ may be gone,
- * so the caller compares the handle after this. A caller that wants any completion, and holds no lock, `gives_way`: it rests
- * while another thread is the CQ's tenant and goes on.
+ * so the caller compares the handle after this. A caller that wants any completion, and holds no lock, gives way within its
+ * `timeout`: it rests while another thread is the CQ's tenant and goes on. Others have NULL.
  */
-bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way);
+bool cq_enter_slowly(struct cq *cq, enum lock_way way, struct timeout *timeout);
 static inline bool cq_enter(struct cq *cq)
 {
 	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
 
-	return way == LOCK_BIASED || cq_enter_slowly(cq, way, false);
+	return way == LOCK_BIASED || cq_enter_slowly(cq, way, NULL);
 }
 
 /* VipCQDone. */
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
+/* The same for a caller that waits for the CQ, and has a reference. */
+VIP_RETURN cq_take_in_time(struct cq *cq, struct timeout *timeout, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 
 /* Makes room for at least this number of entries. No completion is lost. 0 or errno. */
 int cq_make_room(struct cq *cq, unsigned entries);
@@ -213,7 +216,7 @@ VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32
  * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile. The caller
  * has a reference to it, which is put if the thread is cancelled.
  */
-VIP_RETURN cq_wait(struct cq *cq, struct object *owner, VIP_ULONG timeout, cq_taker *take,
+VIP_RETURN cq_wait(struct cq *cq, struct object *owner, struct timeout *timeout, cq_taker *take,
 		   void *argument);
 
 #endif

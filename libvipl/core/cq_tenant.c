@@ -17,12 +17,13 @@
 #define LOOK_TURNS 64u /* so long another thread looks whether the CQ is served */
 
 /*
- * Who looks, or comes in between, takes cache lines from the tenant. So the more threads rest the longer each does: one for 2 ms
- * in all, as a sleep takes longer than it shall; sixteen for 16 ms.
+ * Who looks, or comes in between, takes cache lines from the tenant. So the more threads rest the longer each does: one for 0.7 ms
+ * in all, eight or more for 5.6. VipCQDone shall not block, so that is the most: for as long the system may take a processor from
+ * any thread. Nobody rests beyond its timeout.
  */
-#define RESTS	  20u
-#define REST_NSEC 50000L /* for each thread that rests */
-#define REST_MOST 16u	 /* threads that count */
+#define RESTS	  14u
+#define REST_NSEC INT64_C(50000) /* for each thread that rests */
+#define REST_MOST 8u		 /* threads that count */
 
 /* The device comes first: what it completes in between is among the entries, unless another thread has taken it. */
 static bool seems_empty(struct cq *cq, const struct cq_look *look)
@@ -50,40 +51,45 @@ static bool is_served(const struct cq *cq)
 	return entries_first(&cq->entries) != first || lock_seems_taken(&cq->lock);
 }
 
-static void rest(struct cq *cq)
+/* Rests for so many nanoseconds at most. */
+static void rest(struct cq *cq, int64_t most)
 {
 	unsigned resting = atomic_fetch_add_explicit(&cq->resting, 1, memory_order_relaxed) + 1;
+	int64_t nsec = REST_NSEC * (resting < REST_MOST ? resting : REST_MOST);
 
-	futex_rest(REST_NSEC * (resting < REST_MOST ? resting : REST_MOST));
+	futex_rest(nsec < most ? nsec : most);
 	atomic_fetch_sub_explicit(&cq->resting, 1, memory_order_relaxed);
 }
 
 /* Returns false if the CQ seems empty meanwhile. */
-static bool give_way(struct cq *cq, const struct cq_look *look)
+static bool give_way(struct cq *cq, const struct cq_look *look, struct timeout *timeout)
 {
 	for (unsigned rests = 0; rests < RESTS && is_let(cq); rests++) {
+		int64_t left = deadline_left(timeout_deadline(timeout));
 		bool goes_on = is_served(cq);
 
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
 			return false;
 		if (!goes_on)
 			atomic_store_explicit(&cq->tenant, NULL, memory_order_relaxed);
+		else if (left)
+			rest(cq, left);
 		else
-			rest(cq);
+			break;
 	}
 	return true;
 }
 
-bool cq_enter_slowly(struct cq *cq, enum lock_way way, bool gives_way)
+bool cq_enter_slowly(struct cq *cq, enum lock_way way, struct timeout *timeout)
 {
 	struct cq_look *look = way == LOCK_CONTENDED ? atomic_load_explicit(&cq->look, memory_order_acquire) : NULL;
 
 	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) && lock_try(&cq->lock);
-	if (gives_way && look && !give_way(cq, look))
+	if (timeout && look && !give_way(cq, look, timeout))
 		return false;
 	lock_acquire_slowly(&cq->lock, way);
-	if (gives_way && look && lock_in_a_row(&cq->lock) >= IN_A_ROW &&
+	if (timeout && look && lock_in_a_row(&cq->lock) >= IN_A_ROW &&
 	    !atomic_load_explicit(&cq->tenant, memory_order_relaxed))
 		atomic_store_explicit(&cq->tenant, lock_self, memory_order_relaxed);
 	return true;

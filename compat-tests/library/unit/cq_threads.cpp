@@ -210,6 +210,38 @@ TEST_F(CqThreads, WhoRestsForTheTenantComesInAfterAWhileAndDoesNotEndItsTenancy)
 	EXPECT_EQ(looked.get(), VIP_SUCCESS);
 }
 
+TEST_F(CqThreads, NobodyRestsForTheTenantBeyondItsTimeout)
+{
+	const long kMsec = 1000000, kNoLonger = 6 * kMsec; // "does not block"
+	char nobody;
+	Pair pair = add_pair();
+
+	for (long timeout : {0L, 1L, 1000000L, -1L}) {
+		expect_receive(pair, 0);
+		send(pair, 0);
+		shim_cq_set_tenant(cq, &nobody);
+		shim_cq_set_resting(cq, 100);
+		shim_cq_lock(cq); // as if the tenant were inside
+		const long before = tenant_rest_nsec();
+		const unsigned lock_rests = lock_rests_of_program();
+		auto looked = std::async(std::launch::async, [=] {
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+			VIP_DESCRIPTOR *done;
+			VIP_RETURN code = timeout < 0 ? look() : VipCQWait(cq, static_cast<VIP_ULONG>(timeout), &vi, &is_receive);
+
+			return code == VIP_SUCCESS ? VipRecvDone(pair.to, &done) : code;
+		});
+		EXPECT_TRUE(eventually([&] { return lock_rests_of_program() > lock_rests; })) << "it has rested enough";
+		const long rested = tenant_rest_nsec() - before;
+		EXPECT_LE(rested, timeout < 0 ? kNoLonger : timeout * kMsec) << timeout;
+		EXPECT_TRUE(rested > 0 || timeout == 0 || timeout == 1) << timeout;
+		shim_cq_unlock(cq);
+		EXPECT_EQ(looked.get(), VIP_SUCCESS) << timeout;
+	}
+	shim_cq_set_resting(cq, 0);
+}
+
 TEST_F(CqThreads, TheTenantRestsForNobody)
 {
 	Pair pair = add_pair();

@@ -8,12 +8,15 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "base/thread.h"
+
 #define LONG_SEC 20
-#define REST_NSEC      50000 /* of a thread that rests alone: cq_tenant.c. Who waits for a lock sleeps for no such time. */
+#define REST_NSEC 50000 /* of a thread that rests alone: cq_tenant.c. Who waits for a lock sleeps for no multiple of it. */
 
 static atomic_bool lasts;
 static _Atomic unsigned sleepers, begun, in_vain;
-static _Atomic unsigned rests;
+static _Atomic unsigned rests, lock_rests;
+static _Atomic long rested;
 
 void sleep_long(bool is_long)
 {
@@ -36,10 +39,18 @@ unsigned sleeps_in_vain(void)
 	return in_vain;
 }
 
-static bool is_rest(long number, const long *arguments)
+static void note_rest(long number, const long *arguments)
 {
-	return number == SYS_futex && (int)arguments[1] == FUTEX_WAIT_PRIVATE && arguments[3] &&
-	       ((const struct timespec *)arguments[3])->tv_nsec == REST_NSEC;
+	const struct timespec *time = (const struct timespec *)arguments[3];
+
+	if (number != SYS_futex || (int)arguments[1] != FUTEX_WAIT_PRIVATE || !time || time->tv_sec)
+		return;
+	if (time->tv_nsec % REST_NSEC) {
+		lock_rests += !thread_is_library;
+		return;
+	}
+	rests++;
+	rested += time->tv_nsec;
 }
 
 long __real_syscall(long number, ...);
@@ -56,7 +67,7 @@ long __wrap_syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		arguments[i] = va_arg(list, long);
 	va_end(list);
-	rests += is_rest(number, arguments);
+	note_rest(number, arguments);
 	is_sleep = number == SYS_futex && (int)arguments[1] == FUTEX_WAIT;
 	is_long = is_sleep && lasts && ((const struct timespec *)arguments[3])->tv_sec;
 	if (is_long)
@@ -73,4 +84,14 @@ long __wrap_syscall(long number, ...)
 unsigned tenant_rests(void)
 {
 	return rests;
+}
+
+unsigned lock_rests_of_program(void)
+{
+	return lock_rests;
+}
+
+long tenant_rest_nsec(void)
+{
+	return rested;
 }

@@ -17,8 +17,11 @@ unsigned long_sleepers(void);
 unsigned sleeps_begun(void);
 // Sleeps that have ended since the last sleep_long() because nobody has woken the thread.
 unsigned sleeps_in_vain(void);
-// Rests of threads for the tenant of a CQ: see cq_tenant.c.
+// Rests of threads for the tenant of a CQ, and their time in all, but for those that a deadline cuts short: see cq_tenant.c.
 unsigned tenant_rests(void);
+long tenant_rest_nsec(void);
+// These, and the rests of the program's threads that wait for a lock.
+unsigned lock_rests_of_program(void);
 
 #ifdef __cplusplus
 }

@@ -59,6 +59,11 @@ const void *shim_cq_tenant(void *cq)
 	return atomic_load(&cq_at(cq)->tenant);
 }
 
+void shim_cq_set_resting(void *cq, unsigned threads)
+{
+	atomic_store(&cq_at(cq)->resting, threads);
+}
+
 unsigned shim_cq_waiters(void *cq)
 {
 	return atomic_load(&cq_at(cq)->waiters);

@@ -28,6 +28,8 @@ unsigned shim_cq_lock_waiting(void *cq);
 // See cq_tenant.c. NULL: there is none.
 void shim_cq_set_tenant(void *cq, void *tenant);
 const void *shim_cq_tenant(void *cq);
+// As if so many threads rested for it.
+void shim_cq_set_resting(void *cq, unsigned threads);
 // Threads in VipCQWait that have looked in vain.
 unsigned shim_cq_waiters(void *cq);
 // Counts how often threads that sleep on the CQ's channel, or at its word, were told to look.
