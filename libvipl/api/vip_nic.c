@@ -190,8 +190,7 @@ close_connector:
 	connector_close(nic->connector);
 	errno = error;
 retire:
-	log_error("cannot open \"%s\": %s%s", name, strerror(errno),
-		  errno == EMFILE ? " (see ulimit -n)" : thread_hint(errno));
+	log_error("cannot open \"%s\": %s", name, failure(errno));
 	object_retire(&nic->object);
 	object_drain(&nic->object, 0);
 destroy_domain:
@@ -219,10 +218,12 @@ VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 
 	if (!DeviceName || !NicHandle)
 		return VIP_INVALID_PARAMETER;
-	nic = calloc(1, sizeof(*nic));
-	if (!nic)
+	nic = zeroed(1, sizeof(*nic));
+	if (!nic) {
+		log_error("cannot open \"%s\": %s", DeviceName, failure(ENOMEM));
 		return rc;
-	nic->default_tag = calloc(1, sizeof(*nic->default_tag));
+	}
+	nic->default_tag = zeroed(1, sizeof(*nic->default_tag));
 	if (!nic->default_tag)
 		goto free_nic;
 	pthread_mutex_init(&nic->lock, NULL);

@@ -9,10 +9,12 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* `alignment`: a power of two, a pointer's at least. NULL when there is none. */
+#include "cause.h"
+
+/* `alignment`: a power of two, a pointer's at least. NULL and errno when there is none. */
 static inline void *aligned_create(size_t alignment, size_t size)
 {
-	void **memory = calloc(1, sizeof(void *) + alignment - 1 + size);
+	void **memory = zeroed(1, sizeof(void *) + alignment - 1 + size);
 	void **aligned = (void **)(((uintptr_t)memory + sizeof(void *) + alignment - 1) & -(uintptr_t)alignment);
 
 	if (!memory)

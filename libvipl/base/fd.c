@@ -30,12 +30,12 @@ int fd_mark(int fd)
 	return fd;
 }
 
-int fd_keep_far(int fd)
+int fd_keep_far(int fd, const char *call)
 {
 	struct rlimit most;
 	int far = -1;
 
-	fd = fd_above_standard(fd);
+	fd = fd_above_standard(fd, call);
 	if (fd >= 0 && !getrlimit(RLIMIT_NOFILE, &most))
 		far = fcntl(fd, F_DUPFD_CLOEXEC, most.rlim_cur < 2048 ? (int)most.rlim_cur / 2 : 1024);
 	if (far < 0)

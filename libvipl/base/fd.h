@@ -15,15 +15,22 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* Takes a new descriptor, or -1. Returns it with a number above those of standard files, or -1 and errno. */
-static inline int fd_above_standard(int fd)
+#include "cause.h"
+
+/*
+ * Takes a new descriptor, or -1, of this call. Returns it with a number above those of standard files, or -1 and errno. Then it
+ * is the cause, unless `call` is NULL: so what failed before stays the cause.
+ */
+static inline int fd_above_standard(int fd, const char *call)
 {
 	int above, error;
 
+	if (fd < 0 && call)
+		cause(call, errno);
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
 	above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	error = errno;
+	error = above < 0 && call ? cause("fcntl(F_DUPFD_CLOEXEC)", errno) : errno;
 	close(fd);
 	errno = error;
 	return above;
@@ -47,18 +54,18 @@ void fd_share(struct fd_shared *shared, int fd);
 /* Closes it, unless its number is another file's by now. */
 void fd_close_shared(const struct fd_shared *shared);
 
-/* Gives a new descriptor, or -1, a number above those of standard files, and marks it. */
-static inline int fd_keep(int fd)
+/* The same for one that the library keeps: it is marked. */
+static inline int fd_keep(int fd, const char *call)
 {
-	return fd_mark(fd_above_standard(fd));
+	return fd_mark(fd_above_standard(fd, call));
 }
 
 /*
- * Takes a descriptor that the data path uses without a check, or -1, and marks it. Its number is far above those that the
+ * The same for one that the data path uses without a check. Its number is far above those that the
  * program gets next. A program that has closed all descriptors would have to open many files to get it, and within a second,
  * because then the agent has ended all connections.
  */
-int fd_keep_far(int fd);
+int fd_keep_far(int fd, const char *call);
 
 /*
  * Occupies the numbers of standard files that are closed, while another library opens descriptors. What fd_hold_standard()

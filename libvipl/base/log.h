@@ -3,9 +3,10 @@
 #ifndef VIPL_LOG_H
 #define VIPL_LOG_H
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+#include "cause.h"
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
@@ -26,17 +27,6 @@ void log_message(enum log_level level, const char *format, ...)
 #define log_warning_ratelimited(...) log_ratelimited(LOG_LEVEL_WARNING, __VA_ARGS__)
 #define log_debug_ratelimited(...)   log_ratelimited(LOG_LEVEL_DEBUG, __VA_ARGS__)
 bool log_is_due(_Atomic int64_t *next);
-
-/* A likely reason for the error, in parentheses, or "". Valid until the thread calls the function again. */
-const char *memory_hint(int error); /* ENOMEM, and EAGAIN: of mmap() in a program that locks its memory */
-const char *thread_hint(int error); /* of pthread_create() */
-/* For errors that a filter of system calls answers, which the program may install at any time. `calls`: what it may refuse. */
-const char *filter_hint(int error, const char *calls);
-
-static inline bool is_refused(int error)
-{
-	return error == EPERM || error == ENOSYS || error == EACCES;
-}
 
 #define log_error(...)   log_message(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_message(LOG_LEVEL_WARNING, __VA_ARGS__)

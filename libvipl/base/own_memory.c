@@ -36,7 +36,8 @@ static bool is_this_memory(int fd)
 /* Returns how many bytes were copied. */
 static size_t copy_protected(uint8_t *to, const uint8_t *from, size_t length, bool is_write)
 {
-	int cancel = cancel_hold(), fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+	int cancel = cancel_hold();
+	int fd = fd_above_standard(open("/proc/thread-self/mem", (is_write ? O_RDWR : O_RDONLY) | O_CLOEXEC), NULL);
 	size_t done = 0;
 
 	while (fd >= 0 && done < length && (done || is_this_memory(fd))) {

@@ -9,12 +9,17 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
+#include "cause.h"
+
 /* NULL and errno when there is none. */
 static inline void *pages_allocate(size_t size)
 {
 	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return memory == MAP_FAILED ? NULL : memory;
+	if (memory != MAP_FAILED)
+		return memory;
+	cause_of_memory("mmap()", size, errno);
+	return NULL;
 }
 
 static inline void pages_free(void *memory, size_t size)

@@ -20,22 +20,36 @@
 #define LOOK_MSEC 1000
 #define LOST_MSEC 50   /* how long it sleeps without them */
 
+static int change(struct sleeper *sleeper, int operation, unsigned source, int fd, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = &sleeper->sources[source]};
+
+	int error = EBADF;
+
+	/* Another file that has the number meanwhile may be refused, as if a filter did that. */
+	if (fd_is_own(sleeper->epoll_fd) && (operation != EPOLL_CTL_ADD || fd_is_own(fd))) {
+		if (!epoll_ctl(sleeper->epoll_fd, operation, fd, &event))
+			return 0;
+		error = errno;
+		if (!fd_is_own(fd))
+			error = EBADF;
+	}
+	return cause("epoll_ctl()", error);
+}
+
 int sleeper_init(struct sleeper *sleeper, int always_fd)
 {
-	struct epoll_event event = {.events = 0, .data.ptr = &sleeper->sources[SLEEPER_WOKEN]};
 	int error;
 
 	*sleeper = (struct sleeper){.always_fd = always_fd, .owns_always = always_fd < 0};
-	sleeper->epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	sleeper->epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	if (sleeper->epoll_fd < 0)
 		return errno;
 	if (sleeper->owns_always)
-		sleeper->always_fd = fd_keep(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (sleeper->always_fd >= 0 &&
-	    !epoll_ctl(sleeper->epoll_fd, EPOLL_CTL_ADD, sleeper->always_fd, &event))
-		return 0;
-	error = errno;
-	sleeper_destroy(sleeper);
+		sleeper->always_fd = fd_keep(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd()");
+	error = sleeper->always_fd < 0 ? errno : change(sleeper, EPOLL_CTL_ADD, SLEEPER_WOKEN, sleeper->always_fd, 0);
+	if (error)
+		sleeper_destroy(sleeper);
 	return error;
 }
 
@@ -44,15 +58,6 @@ void sleeper_destroy(struct sleeper *sleeper)
 	fd_close(sleeper->epoll_fd);
 	if (sleeper->owns_always)
 		fd_close(sleeper->always_fd);
-}
-
-static int change(struct sleeper *sleeper, int operation, unsigned source, int fd, uint32_t events)
-{
-	struct epoll_event event = {.events = events, .data.ptr = &sleeper->sources[source]};
-
-	if (!fd_is_own(sleeper->epoll_fd))
-		return EBADF;
-	return epoll_ctl(sleeper->epoll_fd, operation, fd, &event) ? errno : 0;
 }
 
 int sleeper_watch(struct sleeper *sleeper, unsigned source, int fd)

@@ -109,7 +109,7 @@ void strange_close_listener(int listener)
 	int fd;
 
 	shutdown(listener, SHUT_RDWR); /* nobody connects any more, also if a forked child has it, too */
-	while ((fd = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK))) >= 0)
+	while ((fd = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL)) >= 0)
 		strange_close(fd);
 	if (errno == EMFILE || errno == ENFILE)
 		closer_take(listener, CLOSER_NO_USER);

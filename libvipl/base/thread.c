@@ -8,6 +8,8 @@
 
 #include <signal.h>
 
+#include "cause.h"
+
 _Thread_local bool thread_is_library, thread_is_agent;
 
 #define KIB	 1024u
@@ -52,5 +54,7 @@ int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *
 			break;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return error;
+	if (!error)
+		return 0;
+	return cause_of_memory(is_refused(error) ? "clone3() or clone()" : "pthread_create()", 256 * KIB, error);
 }

@@ -53,13 +53,6 @@ static uid_t overflow_user(void)
 	return user;
 }
 
-const char *user_hint(int error)
-{
-	return error == EACCES ? " (the kernel refuses RDMA to a process whose user, groups or capabilities have "
-				 "changed since VipOpenNic: open the NIC afterwards)"
-			       : "";
-}
-
 /*
  * A number without a mapping cannot own a file: EINVAL. Whether this process may give it away does not matter. Container tools
  * have filters by which the call does nothing, and succeeds.
@@ -79,7 +72,7 @@ static bool is_mapped(int file, uid_t user)
  */
 static bool all_users_seem_mapped(void)
 {
-	int file = fd_above_standard(memfd_create("vipl-users", MFD_CLOEXEC));
+	int file = fd_above_standard(memfd_create("vipl-users", MFD_CLOEXEC), NULL);
 	bool all = file >= 0 && !syscall(FCHOWN, file, own_user(), -1) && is_mapped(file, USERS - 1);
 
 	for (unsigned bit = 1; all && bit < 32; bit++)
@@ -115,8 +108,7 @@ bool user_of_peer(int fd, uid_t *user, pid_t *process)
 	socklen_t length = sizeof(peer);
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length)) {
-		log_error_ratelimited("cannot see whose process a peer is: %s%s", strerror(errno),
-				      filter_hint(errno, "getsockopt()"));
+		log_error_ratelimited("cannot see whose process a peer is: %s", failure_of("getsockopt()", errno));
 		return false;
 	}
 	*user = peer.uid;

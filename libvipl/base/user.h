@@ -12,9 +12,6 @@
  */
 uid_t own_user(void);
 
-/* The reason for EACCES from the kernel's RDMA devices; "" for other errors. */
-const char *user_hint(int error);
-
 /*
  * Called when a NIC is opened. The program may lose /proc afterwards (chroot). While a NIC is open the process has threads, so
  * it cannot enter another user namespace.

@@ -22,9 +22,10 @@ int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events)
 {
 	int error = fd_is_own(fd) ? change(epoll_fd, EPOLL_CTL_ADD, watch, fd, events) : EBADF;
 
-	if (!error)
-		atomic_store(&watch->fd, fd);
-	return error;
+	if (error)
+		return cause("epoll_ctl()", error);
+	atomic_store(&watch->fd, fd);
+	return 0;
 }
 
 void watch_for(int epoll_fd, struct watch *watch, unsigned events)

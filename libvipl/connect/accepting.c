@@ -119,7 +119,7 @@ static void listening_expired(struct watched_socket *watched)
 /*
  * No file descriptor is left. Turned away, the client tries again after a pause. Left in the queue, it would keep us busy.
  */
-static void turn_away(struct watched_socket *listening)
+static void turn_away(struct watched_socket *listening, int error)
 {
 	struct connector *connector = listening->connector;
 	struct sockaddr_storage unused;
@@ -132,15 +132,15 @@ static void turn_away(struct watched_socket *listening)
 	else /* closer.c has those that were turned away; or another thread has taken the spare one */
 		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
 	socket_spare(connector);
-	log_warning_ratelimited("no file descriptor for a connection (see ulimit -n)");
+	log_warning_ratelimited("no file descriptor for a connection: %s", failure(error));
 }
 
 static void cannot_accept(struct watched_socket *listening, int error)
 {
 	if (error == EMFILE || error == ENFILE) {
-		turn_away(listening);
+		turn_away(listening, error);
 	} else if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
-		log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), filter_hint(error, "accept4()"));
+		log_error_ratelimited("cannot accept a connection: %s", failure(error));
 		leave_alone(listening, PAUSE_NSEC);
 	}
 }
@@ -176,7 +176,7 @@ static void accept_one(struct watch *watch)
 		leave_alone(listening, SHORT_NSEC);
 		return;
 	}
-	client = calloc(1, sizeof(*client));
+	client = zeroed(1, sizeof(*client));
 	if (!client) {
 		cannot_accept(listening, ENOMEM);
 		return;
@@ -229,8 +229,10 @@ static int listen_at(struct watched_socket *watched, const struct place *place)
 		setsockopt(watched->fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (place->address.ss_family == AF_INET6)
 		setsockopt(watched->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	if (bind(watched->fd, (const struct sockaddr *)&place->address, place->length) || listen(watched->fd, BACKLOG))
-		error = errno;
+	if (bind(watched->fd, (const struct sockaddr *)&place->address, place->length))
+		error = cause("bind()", errno);
+	else if (listen(watched->fd, BACKLOG))
+		error = cause("listen()", errno);
 	else
 		error = socket_watch(watched, EPOLLIN);
 	if (error)
@@ -274,12 +276,11 @@ static int take_free_place(struct acceptor *acceptor, const struct discriminator
 
 static void tell_failure(int error)
 {
-	log_ratelimited(error == EADDRINUSE ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "cannot wait for a connection: %s%s",
-			strerror(error),
-			error == EADDRINUSE ? ": all places for the discriminator are taken, by processes that wait for it or "
-					      "have lately, or over TCP by other programs"
-			: error == EADDRNOTAVAIL ? " (has the network interface lost its address?)"
-						 : socket_hint(error, "socket(), bind(), listen() or epoll_ctl()"));
+	if (error == EADDRINUSE)
+		log_warning_ratelimited("cannot wait for a connection: all places for the discriminator are taken, by processes that "
+					"wait for it or have lately, or over TCP by other programs");
+	else
+		log_error_ratelimited("cannot wait for a connection: %s", failure(error));
 }
 
 struct acceptor *acceptor_open(struct connector *connector, const struct discriminator *wanted)
@@ -294,7 +295,7 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 		acceptor->users++;
 		return acceptor;
 	}
-	acceptor = calloc(1, sizeof(*acceptor));
+	acceptor = zeroed(1, sizeof(*acceptor));
 	if (!acceptor)
 		return NULL;
 	acceptor->first = first[0];

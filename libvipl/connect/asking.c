@@ -30,9 +30,6 @@
 #define HERE_NSEC	  NSEC_PER_SEC
 #define LONGEST_HERE_NSEC (8 * NSEC_PER_SEC)
 
-#define ASKING_CALLS  "socket(), connect(), sendmsg() or epoll_ctl()"
-#define RAISING_CALLS "fallocate(), mmap() or ioctl()"
-
 static void ask_next(struct connection *connection);
 
 /* ---- without a connection ---- */
@@ -194,10 +191,10 @@ static void fail_for(struct connection *connection, int error)
 		no_answer(connection, VIP_TIMEOUT);
 	} else if (error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN || error == ENODEV) {
 		host_text(&connection->target->host, host);
-		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, strerror(error));
+		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, failure(error));
 		connection_failed(connection, VIP_NOT_REACHABLE, 0);
 	} else {
-		log_error_ratelimited("cannot connect: %s%s", strerror(error), socket_hint(error, ASKING_CALLS));
+		log_error_ratelimited("cannot connect: %s", failure(error));
 		if (error == ETOOMANYREFS) /* others of this user cause it, and soon it may be over */
 			no_answer(connection, VIP_ERROR_RESOURCE);
 		else
@@ -247,10 +244,10 @@ static int reach(struct connection *connection, const struct place *place)
 		device->ops->source(device, &connection->target->host, &from);
 		setsockopt(watched->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
 		if (bind(watched->fd, (struct sockaddr *)&from.address, from.length))
-			return errno == EADDRNOTAVAIL ? ENODEV : errno;
+			return cause("bind()", errno == EADDRNOTAVAIL ? ENODEV : errno);
 	}
 	if (connect(watched->fd, (const struct sockaddr *)&place->address, place->length))
-		error = errno;
+		error = cause("connect()", errno);
 	if (error && error != EINPROGRESS)
 		return error;
 	if (device->ops->admit && !device->ops->admit(device, watched->fd, &conversation->described))
@@ -350,6 +347,7 @@ void asking_reached(struct connection *connection)
 
 	if (!fd_is_own(watched->fd) || getsockopt(watched->fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		error = EBADF;
+	cause("connect()", error);
 	if (error == ETIMEDOUT)
 		tell_silence(connection);
 	if (!error)
@@ -367,7 +365,7 @@ static void accepted(struct connection *connection)
 	if (conversation->peer.reliability == connection->target->own.reliability)
 		error = connection_raise(connection, false);
 	if (error) {
-		log_error_ratelimited("cannot complete a connection: %s%s", strerror(error), socket_hint(error, RAISING_CALLS));
+		log_error_ratelimited("cannot complete a connection: %s", failure(error));
 		connection_failed(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
 	} else if (conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
 		connection_failed(connection, VIP_TIMEOUT, 0);

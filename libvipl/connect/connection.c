@@ -11,8 +11,6 @@
 #define CONFIRM_NSEC (10 * NSEC_PER_SEC)
 #define ACKS_NSEC    (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */
 
-#define ACCEPTING_CALLS "memfd_create(), ftruncate(), fallocate(), fcntl(), mmap(), sendmsg() or epoll_ctl()"
-
 /* ---- accepting ---- */
 
 void connection_accept(struct connection *connection, struct conversation *client)
@@ -37,7 +35,7 @@ void connection_accept(struct connection *connection, struct conversation *clien
 		connection_failed(connection, VIP_TIMEOUT, 0);
 		return;
 	}
-	log_error_ratelimited("cannot accept a connection: %s%s", strerror(error), socket_hint(error, ACCEPTING_CALLS));
+	log_error_ratelimited("cannot accept a connection: %s", failure(error));
 	connection_failed(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
 }
 
@@ -152,7 +150,7 @@ static void expired(struct watched_socket *watched)
 
 struct connection *connection_create(struct connector *connector, struct vi *vi, const struct target *target)
 {
-	struct connection *connection = calloc(1, sizeof(*connection));
+	struct connection *connection = zeroed(1, sizeof(*connection));
 
 	if (!connection)
 		return NULL;

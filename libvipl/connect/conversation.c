@@ -55,7 +55,7 @@ int conversation_say(struct conversation *conversation, enum message_code code, 
 	/* There is always room for the few messages of a connection. So it is no loss if a part has to count as none. */
 	if (sent == (ssize_t)sizeof(message))
 		return 0;
-	return sent < 0 && (errno == ETOOMANYREFS || is_refused(errno)) ? errno : EPIPE;
+	return sent < 0 && (errno == ETOOMANYREFS || is_refused(errno)) ? cause("sendmsg()", errno) : EPIPE;
 }
 
 /* ---- hearing ---- */
@@ -87,7 +87,7 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 
 			memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
 			if (described->fd_count < DESCRIPTION_FDS && ops->takes_fd && ops->takes_fd(fd)) {
-				described->fds[described->fd_count] = fd_above_standard(fd);
+				described->fds[described->fd_count] = fd_above_standard(fd, "recvmsg()");
 				if (described->fds[described->fd_count++] < 0)
 					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 			} else {
@@ -108,7 +108,7 @@ static int end_of(int error)
 		return HEARD_LOST;
 	if (!is_refused(error))
 		return HEARD_END;
-	log_error_ratelimited("a connection fails: %s%s", strerror(error), filter_hint(error, "recvmsg()"));
+	log_error_ratelimited("a connection fails: %s", failure_of("recvmsg()", error));
 	return HEARD_CUT;
 }
 

@@ -64,12 +64,12 @@ static void lock_all(void)
 	pthread_mutex_lock(&lock);
 }
 
-/* Takes a new descriptor, or -1, and unlocks. 0 or errno. */
-static int keep(struct watched_socket *watched, int fd)
+/* Takes a new descriptor, or -1, of this call, and unlocks. 0 or errno. */
+static int keep(struct watched_socket *watched, int fd, const char *call)
 {
 	int error;
 
-	watched->fd = fd_keep(fd);
+	watched->fd = fd_keep(fd, call);
 	error = errno;
 	if (watched->fd >= 0)
 		LIST_INSERT_HEAD(&all, watched, in_process);
@@ -93,7 +93,7 @@ int socket_open(struct watched_socket *watched, const struct place *place)
 
 	watched->is_local = family == AF_UNIX;
 	lock_all();
-	return keep(watched, socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	return keep(watched, socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket()");
 }
 
 int socket_accept(struct watched_socket *watched, const struct watched_socket *listener, struct sockaddr_storage *from)
@@ -102,7 +102,7 @@ int socket_accept(struct watched_socket *watched, const struct watched_socket *l
 
 	watched->is_local = listener->is_local;
 	lock_all();
-	return keep(watched, accept4(listener->fd, (struct sockaddr *)from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	return keep(watched, accept4(listener->fd, (struct sockaddr *)from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), "accept4()");
 }
 
 int socket_move(struct watched_socket *from, struct watched_socket *to)
@@ -229,7 +229,7 @@ void crowd_end(struct connector *connector, unsigned *crowd)
 
 struct connector *connector_open(struct nic *nic, struct device *device)
 {
-	struct connector *connector = calloc(1, sizeof(*connector));
+	struct connector *connector = zeroed(1, sizeof(*connector));
 
 	if (!connector)
 		return NULL;
@@ -269,7 +269,7 @@ int64_t connector_tick(struct connector *connector)
 
 bool socket_spare(struct connector *connector)
 {
-	connector->spare_fd = fd_keep(eventfd(0, EFD_CLOEXEC));
+	connector->spare_fd = fd_keep(eventfd(0, EFD_CLOEXEC), "eventfd()");
 	return connector->spare_fd >= 0;
 }
 
@@ -289,21 +289,4 @@ void socket_prepare(const struct watched_socket *watched)
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof(on));
 	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &msec, sizeof(msec));
-}
-
-const char *socket_hint(int error, const char *calls)
-{
-	switch (error) {
-	case EMFILE:
-		return " (see ulimit -n)";
-	case EADDRNOTAVAIL:
-		return " (all ports are in use: see net.ipv4.ip_local_port_range)";
-	case ETOOMANYREFS:
-		return " (a process has not received yet what it was sent, and that counts against ulimit -n of this user: "
-		       "is one stopped?)";
-	case EACCES:
-		return user_hint(error);
-	default:
-		return is_refused(error) ? filter_hint(error, calls) : memory_hint(error);
-	}
 }

@@ -72,7 +72,5 @@ void crowd_end(struct connector *connector, unsigned *crowd);
 
 /* Sets what a connection over TCP needs. */
 void socket_prepare(const struct watched_socket *watched);
-/* What may be behind an error, or "". `calls`: those that it may come from. */
-const char *socket_hint(int error, const char *calls);
 
 #endif

@@ -43,7 +43,7 @@ enum {
  */
 static struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
 {
-	struct channel *channel = calloc(1, sizeof(*channel));
+	struct channel *channel = zeroed(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
 	unsigned held;
 	int error;
@@ -65,7 +65,7 @@ static struct channel *channel_create(struct device *device, int always_fd, int 
 	channel->epoll_fd = epoll_fd;
 	error = sleeper_watch(&channel->sleeper, ANNOUNCED, channel->device_fd);
 	if (!error && epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
-		error = errno;
+		error = cause("epoll_ctl()", errno);
 	if (!error)
 		return channel;
 

@@ -63,10 +63,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->channel = channel ? channel : channel_for_cq(nic);
 	if (!cq->channel) {
 		error = errno;
-		log_error_ratelimited("no completion channel: %s%s", strerror(error),
-				      error == EMFILE ? " (see ulimit -n)"
-						      : filter_hint(error, "socket(), bind(), getrandom(), epoll_create1() or "
-									   "epoll_ctl()"));
+		log_error_ratelimited("no completion channel: %s", failure(error));
 		goto free_cq;
 	}
 	cq->channel->cqs++;

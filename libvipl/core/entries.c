@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cause.h"
 #include "cq.h"
 #include "nic.h"
 
@@ -27,7 +28,7 @@ static int grow_queues(struct cq *cq)
 	struct entries *entries = &cq->entries;
 	struct workqueue **former = entries->queues;
 	uint32_t room = entries->queues_room ? 2 * entries->queues_room : QUEUES_AT_FIRST;
-	struct workqueue **queues = calloc(room, sizeof(*queues));
+	struct workqueue **queues = zeroed(room, sizeof(*queues));
 
 	if (!queues)
 		return ENOMEM;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/cancel.h"
+#include "base/cause.h"
 #include "base/config.h"
 #include "base/deadline.h"
 #include "connecting.h"
@@ -158,7 +159,7 @@ VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const s
 	listener = find_listener(nic, wanted);
 	if (!listener)
 		return VIP_NO_MATCH;
-	request = can_hold(listener, client) ? calloc(1, sizeof(*request)) : NULL;
+	request = can_hold(listener, client) ? zeroed(1, sizeof(*request)) : NULL;
 	if (!request)
 		return VIP_NOT_DONE;
 	request->nic = nic;
@@ -174,7 +175,7 @@ VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const s
 /* NULL and errno: there is no memory. */
 static struct listener *create_listener(struct nic *nic, const struct discriminator *wanted)
 {
-	struct listener *listener = calloc(1, sizeof(*listener));
+	struct listener *listener = zeroed(1, sizeof(*listener));
 
 	if (!listener || condition_init(&listener->changed)) {
 		free(listener);

@@ -28,7 +28,7 @@ VIP_RETURN tag_create(struct nic *nic, VIP_PROTECTION_HANDLE *handle)
 {
 	const struct device_ops *ops = nic->device->ops;
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
-	struct tag *tag = calloc(1, sizeof(*tag));
+	struct tag *tag = zeroed(1, sizeof(*tag));
 
 	if (!tag)
 		return rc;
@@ -86,10 +86,7 @@ VIP_RETURN tag_destroy(struct nic *nic, VIP_PROTECTION_HANDLE handle)
 static void explain_refusal(size_t length, int error)
 {
 	/* A program with a registration cache fails here often: it then frees another region, and tries again. */
-	log_error_ratelimited("cannot register %zu bytes: %s%s%s", length,
-			      error == ENOSPC ? "the NIC has all its regions (MaxRegisterRegions)"
-					      : strerror(error),
-			      memory_hint(error),
+	log_error_ratelimited("cannot register %zu bytes: %s%s", length, failure(error),
 			      error == EFAULT ? " (not all of it is mapped, or it is read-only and "
 						"RDMA write was asked for)"
 					      : "");
@@ -154,8 +151,7 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 	if (error)
 		unmapped_end(&region->watched);
 	if (error && error != EEXIST) {
-		log_error_ratelimited("no place for memory handle %#x: %s", *handle,
-				      strerror(error));
+		log_error_ratelimited("no place for memory handle %#x: %s", *handle, failure(error));
 		nic->device->ops->region_destroy(region->device_region);
 	}
 	return error;
@@ -191,7 +187,7 @@ VIP_RETURN region_register(struct nic *nic, void *address, size_t length,
 
 	if (attributes->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
 		return VIP_INVALID_RDMAREAD;
-	region = calloc(1, sizeof(*region));
+	region = zeroed(1, sizeof(*region));
 	if (!region)
 		return VIP_ERROR_RESOURCE;
 	region->address = address;
@@ -258,8 +254,7 @@ static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t
 		int error = errno;
 
 		log_error_ratelimited(
-			"cannot change the attributes of memory handle %#x: %s%s%s", handle,
-			strerror(error), memory_hint(error),
+			"cannot change the attributes of memory handle %#x: %s%s", handle, failure(error),
 			error == ENOTSUP ? " (this device can only take all RDMA rights of a "
 					   "region away: register the memory anew)"
 					 : "");

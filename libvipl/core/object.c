@@ -89,7 +89,7 @@ static uint32_t take_free_index(void)
 	if (slots_made > INDEX_MASK)
 		return free_slots ? take_oldest_free() : 0;
 	if (!slot_at(index)) {
-		struct slot *chunk = calloc(CHUNK_SLOTS, sizeof(*chunk));
+		struct slot *chunk = zeroed(CHUNK_SLOTS, sizeof(*chunk));
 
 		if (!chunk)
 			return 0;
@@ -151,7 +151,7 @@ static bool set_place(enum object_kind kind, uint32_t index, struct object *obje
 	object_place *_Atomic *chunk = &object_places[kind][index >> CHUNK_BITS];
 
 	if (!atomic_load(chunk)) {
-		object_place *places = calloc(CHUNK_SLOTS, sizeof(*places));
+		object_place *places = zeroed(CHUNK_SLOTS, sizeof(*places));
 
 		if (!places)
 			return false;

@@ -16,7 +16,7 @@ int progress_start(struct nic *nic)
 	nic->progress.channels_fd = -1;
 	if (!config()->progress)
 		return 0;
-	nic->progress.channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	nic->progress.channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	return nic->progress.channels_fd < 0 ? errno : 0;
 }
 

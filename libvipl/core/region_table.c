@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "base/cause.h"
 #include "base/futex.h"
 #include "memory.h"
 
@@ -136,7 +137,7 @@ static int grow_table(struct region_table *table)
 	struct region_slots *old = get(table->slots), *slots;
 	unsigned count = old ? old->count * 2 : FIRST_SLOTS;
 
-	slots = calloc(1, sizeof(*slots) + count * sizeof(slots->slots[0]));
+	slots = zeroed(1, sizeof(*slots) + count * sizeof(slots->slots[0]));
 	if (!slots)
 		return ENOMEM;
 	slots->count = count;

@@ -105,7 +105,7 @@ static int open_watch(void)
 
 	if (fd < 0 && errno == EINVAL)
 		fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	return fd_keep(fd);
+	return fd_keep(fd, NULL);
 }
 
 /*

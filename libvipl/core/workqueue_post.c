@@ -48,7 +48,7 @@ static __attribute__((noinline)) struct refusal refusal_of(struct workqueue *que
 		return (struct refusal){NO_ROOM, earlier, 0};
 	cq_unreserve(queue->cq);
 	if (rc == EACCES)
-		log_error_ratelimited("a descriptor is refused: %s%s", strerror(rc), user_hint(rc));
+		log_error_ratelimited("a descriptor is refused: %s", failure_of(queue->is_receive ? "ibv_post_recv()" : "ibv_post_send()", rc));
 	return (struct refusal){rc == ENOBUFS ? NO_MEMORY : REFUSED, earlier, error};
 }
 

@@ -19,9 +19,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/cause.h"
 #include "base/closer.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/strange.h"
 #include "loopback.h"
 
@@ -69,7 +69,8 @@ static void guard(int fd, uint64_t number)
 
 int bell_create(uint64_t *number, bool is_guarded)
 {
-	int fd = fd_keep_far(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)), error;
+	const char *call = "getrandom()";
+	int fd = fd_keep_far(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket()"), error;
 	struct sockaddr_un address;
 	socklen_t length;
 
@@ -81,10 +82,11 @@ int bell_create(uint64_t *number, bool is_guarded)
 		if (!strange_refuse(fd))
 			atomic_store(&takes_descriptors, true);
 		length = bell_address(&address, *number);
+		call = "bind()";
 		if (!bind(fd, (struct sockaddr *)&address, length))
 			return fd;
 	}
-	error = errno;
+	error = cause(call, errno);
 	close(fd);
 	errno = error;
 	return -1;
@@ -119,7 +121,7 @@ int bell_ring(int from_fd, uint64_t number)
 	 * Either this bell has rung already, or other bells that we rang are not emptied, and their messages use up our
 	 * socket's memory. A new socket has sent none.
 	 */
-	fd = fd_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	fd = fd_above_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), NULL);
 	if (fd >= 0) {
 		ring_once(fd, number);
 		close(fd);

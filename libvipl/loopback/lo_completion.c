@@ -13,7 +13,7 @@
 
 struct device_channel *loopback_channel_create(struct device *base, int *fd)
 {
-	struct loopback_channel *channel = calloc(1, sizeof(*channel));
+	struct loopback_channel *channel = zeroed(1, sizeof(*channel));
 
 	if (!channel)
 		return NULL;
@@ -68,7 +68,7 @@ static struct loopback_cq *allocate(struct cq *named, bool is_shared)
 	const size_t kept = offsetof(struct loopback_cq, order.heap);
 
 	if (!former)
-		return calloc(1, sizeof(*former));
+		return zeroed(1, sizeof(*former));
 	memset((char *)former + kept, 0, sizeof(*former) - kept);
 	return former;
 }
@@ -90,11 +90,7 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	if (is_shared && order_init(cq)) {
 		int error = errno;
 
-		log_error_ratelimited("no memory for a completion queue: %s%s", strerror(error),
-				      error == EMFILE	  ? " (see ulimit -n)"
-				      : is_refused(error) ? filter_hint(error, "memfd_create(), ftruncate(), fallocate(), "
-									       "fcntl() or mmap()")
-							  : memory_hint(error));
+		log_error_ratelimited("cannot create a completion queue: %s", failure(error));
 		if (!cq->look.is_empty)
 			free(cq);
 		errno = error;

@@ -20,7 +20,7 @@ static int open_regions(struct loopback_device *device)
 {
 	int error, fd;
 
-	device->generations = calloc(TABLE_REGIONS, sizeof(*device->generations));
+	device->generations = zeroed(TABLE_REGIONS, sizeof(*device->generations));
 	if (!device->generations)
 		return ENOMEM;
 	device->regions = region_entries_create(&fd);
@@ -67,13 +67,12 @@ static int watch_new(struct loopback_device *device, struct watch *watch, int fd
 static int loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
 {
 	struct loopback_device *device;
-	const char *what = "epoll_create1()"; /* what fails, if it fails next */
 	int error;
 
 	(void)index; /* any number means the one there is */
 	if (name && strcmp(name, NAME))
 		return ENXIO;
-	device = calloc(1, sizeof(*device));
+	device = zeroed(1, sizeof(*device));
 	if (!device)
 		return ENOMEM;
 	device->base.ops = &loopback_device_ops;
@@ -84,22 +83,19 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	device->base.host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
 	left_alone_init(device);
-	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	error = device->base.event_fd < 0 ? errno : 0;
 	if (error)
 		goto free_device;
-	what = "shared memory: memfd_create(), ftruncate() or mmap()";
 	error = open_regions(device);
 	if (error)
 		goto close_events;
-	what = "socket(), bind() or getrandom()";
 	error = watch_new(device, &device->bell, bell_create(&device->bell_name, true),
 			  loopback_bell_ready);
 	if (error)
 		goto close_regions;
-	what = "timerfd_create()";
 	error = watch_new(device, &device->timer,
-			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create()"),
 			  loopback_timer_ready);
 	if (error)
 		goto close_bell;
@@ -113,11 +109,7 @@ close_regions:
 close_events:
 	fd_close(device->base.event_fd);
 free_device:
-	log_error("cannot open the loopback NIC: %s: %s%s", what, strerror(error),
-		  error == EMFILE		       ? " (see ulimit -n)"
-		  : error == EFBIG		       ? " (see ulimit -f)"
-		  : error == ENOSYS || error == EPERM ? " (a filter of system calls may refuse it)"
-						       : memory_hint(error));
+	log_error("cannot open the loopback NIC: %s", failure(error));
 	left_alone_destroy(device);
 	pthread_mutex_destroy(&device->lock);
 	nonce_page_destroy(device->nonce_page);
@@ -174,7 +166,7 @@ static int look_for_source(const struct in6_addr *host)
 	struct in6_addr source;
 
 	if (fd < 0)
-		return errno;
+		return cause("socket()", errno);
 	error = connect(fd, (struct sockaddr *)&address, length) ||
 				getsockname(fd, (struct sockaddr *)&address, &length)
 			? EADDRNOTAVAIL
@@ -191,7 +183,7 @@ static int look_for_interface(const struct in6_addr *host)
 	bool is = false;
 
 	if (getifaddrs(&all))
-		return errno;
+		return cause("getifaddrs()", errno);
 	for (struct ifaddrs *one = all; one && !is; one = one->ifa_next) {
 		if (one->ifa_addr && (one->ifa_addr->sa_family == AF_INET || one->ifa_addr->sa_family == AF_INET6)) {
 			struct in6_addr own = host_from_socket(one->ifa_addr);
@@ -222,8 +214,7 @@ static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host,
 
 	*own = base->host;
 	if (error && error != EADDRNOTAVAIL)
-		log_error_ratelimited("cannot see whether an address is one of this machine's: getifaddrs() or socket(): %s%s",
-				      strerror(error), error == EMFILE ? " (see ulimit -n)" : filter_hint(error, "a socket of AF_NETLINK"));
+		log_error_ratelimited("cannot see whether an address is one of this machine's: %s", failure(error));
 	if (error)
 		return is_short(error) ? VIP_ERROR_RESOURCE : VIP_NOT_REACHABLE;
 	*host = *own;
@@ -259,6 +250,7 @@ const struct device_ops loopback_device_ops = {
 	.post_receive = loopback_post_receive,
 	.place = loopback_place,
 	.admit = loopback_admit,
+	.tell_no_match = loopback_tell_no_match,
 	.takes_fd = memory_may_be_shared,
 	.describe = loopback_describe,
 	.raise = loopback_raise,

@@ -55,19 +55,24 @@ static void unlock_all(struct loopback_endpoint *endpoint)
 	workqueue_unlock(endpoint->send_queue);
 }
 
-/* False when there is no memory. */
-static bool join_cqs(struct loopback_endpoint *endpoint)
+/* 0 or errno. */
+static int join_cqs(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
+	int error = 0;
 
 	endpoint->sending = (struct loopback_source){.endpoint = endpoint};
 	endpoint->receiving = (struct loopback_source){.endpoint = endpoint, .is_receive = true};
-	if (send_cq->page && order_join(send_cq, &endpoint->sending))
-		return false;
-	if (receive_cq->page && order_join(receive_cq, &endpoint->receiving)) {
+	if (send_cq->page)
+		error = order_join(send_cq, &endpoint->sending);
+	if (error)
+		return error;
+	if (receive_cq->page)
+		error = order_join(receive_cq, &endpoint->receiving);
+	if (error) {
 		if (send_cq->page)
 			order_leave(send_cq, &endpoint->sending);
-		return false;
+		return error;
 	}
 	lock_cqs(endpoint);
 	if (!send_cq->page)
@@ -75,7 +80,7 @@ static bool join_cqs(struct loopback_endpoint *endpoint)
 	if (!receive_cq->page)
 		LIST_INSERT_HEAD(&receive_cq->receivers, endpoint, in_receive_cq);
 	unlock_cqs(endpoint);
-	return true;
+	return 0;
 }
 
 static void leave_cqs(struct loopback_endpoint *endpoint)
@@ -98,6 +103,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config)
 {
 	struct loopback_endpoint *endpoint = aligned_create(CACHE_LINE, sizeof(*endpoint));
+	int error;
 
 	if (!endpoint)
 		return NULL;
@@ -110,10 +116,10 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
 	endpoint->link_fd = -1;
-	if (endpoint->arrays && join_cqs(endpoint))
+	error = endpoint->arrays ? join_cqs(endpoint) : errno;
+	if (!error)
 		return (struct device_endpoint *)endpoint;
-	log_error_ratelimited("no memory for a VI: %s%s", strerror(errno),
-			      is_refused(errno) ? filter_hint(errno, "mmap()") : memory_hint(errno));
+	log_error_ratelimited("cannot create a VI: %s", failure(error));
 	pages_free(endpoint->arrays, sizeof(*endpoint->arrays));
 	aligned_free(endpoint);
 	return NULL;

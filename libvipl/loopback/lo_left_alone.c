@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <sys/timerfd.h>
 
+#include "base/cause.h"
 #include "base/fd.h"
 #include "loopback.h"
 
@@ -52,12 +53,11 @@ int channel_open(struct loopback_channel *channel)
 	channel->epoll_fd = -1;
 	if (bell_takes_no_descriptors())
 		return channel->bell_fd;
-	channel->epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
-	if (channel->epoll_fd >= 0 && !epoll_ctl(channel->epoll_fd, EPOLL_CTL_ADD, channel->bell_fd, &event))
+	channel->epoll_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
+	if (channel->epoll_fd < 0 || !epoll_ctl(channel->epoll_fd, EPOLL_CTL_ADD, channel->bell_fd, &event))
 		return channel->epoll_fd;
-	error = errno;
-	if (channel->epoll_fd >= 0)
-		close(channel->epoll_fd);
+	error = cause("epoll_ctl()", errno);
+	close(channel->epoll_fd);
 	errno = error;
 	return -1;
 }

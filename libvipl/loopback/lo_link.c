@@ -28,8 +28,19 @@ static int allocate_file(int fd, size_t size)
 	for (size_t done = 0; done < size; done += most)
 		while (fallocate(fd, 0, (off_t)done, (off_t)(size - done < most ? size - done : most)))
 			if (errno != EINTR)
-				return errno == ENOSPC ? ENOMEM : errno;
+				return cause_of_memory("fallocate()", most, errno);
 	return 0;
+}
+
+/* Makes the file as large, and maps it. 0 or errno. */
+static int fill_file(int fd, size_t size, void **memory)
+{
+	int error = ftruncate(fd, (off_t)size) ? cause("ftruncate()", errno) : allocate_file(fd, size);
+
+	if (error)
+		return error;
+	*memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	return *memory == MAP_FAILED ? cause_of_memory("mmap()", size, errno) : 0;
 }
 
 /* The size is sealed: a peer whose mapping outlived a smaller file would crash. */
@@ -41,24 +52,18 @@ static void *create_file(const char *name, size_t size, int seals, int *fd)
 
 	/* A file beyond the limit (ulimit -f) would raise a signal. */
 	if (!getrlimit(RLIMIT_FSIZE, &limit) && limit.rlim_cur < size) {
-		errno = EFBIG;
+		errno = cause("ftruncate()", EFBIG);
 		return NULL;
 	}
-	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), "memfd_create()");
 	if (*fd < 0)
 		return NULL;
-	error = ftruncate(*fd, (off_t)size) ? errno : allocate_file(*fd, size);
+	error = fill_file(*fd, size, &memory);
 	if (!error) {
-		memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
-		if (memory != MAP_FAILED) {
-			seals |= F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-			if (!fcntl(*fd, F_ADD_SEALS, seals))
-				return memory;
-			error = errno;
-			munmap(memory, size);
-		} else {
-			error = errno;
-		}
+		if (!fcntl(*fd, F_ADD_SEALS, seals | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+			return memory;
+		error = cause(seals ? "fcntl(F_ADD_SEALS, F_SEAL_FUTURE_WRITE)" : "fcntl(F_ADD_SEALS)", errno);
+		munmap(memory, size);
 	}
 	close(*fd);
 	*fd = -1;
@@ -77,20 +82,24 @@ static bool get_status(int fd, struct stat *status)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
+	const char *call = NULL;
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0 && is_refused(errno))
-		log_error_ratelimited("cannot check a peer's memory: %s%s", strerror(errno), filter_hint(errno, "fcntl()"));
+		log_error_ratelimited("cannot check a peer's memory: %s", failure_of("fcntl(F_GET_SEALS)", errno));
 	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
 	if (seals < 0 || (seals & needed) != needed) {
 		errno = EPROTO;
 		return false;
 	}
-	if (fstatfs(fd, &file_system) || fstat(fd, status)) {
-		int error = errno;
+	if (fstatfs(fd, &file_system))
+		call = "fstatfs()";
+	else if (fstat(fd, status))
+		call = "fstat()";
+	if (call) {
+		int error = cause(call, errno);
 
-		log_error_ratelimited("cannot check a peer's memory: fstatfs() or fstat(): %s%s", strerror(error),
-				      filter_hint(error, "one of these"));
+		log_error_ratelimited("cannot check a peer's memory: %s", failure_of(call, error));
 		errno = error;
 		return false;
 	}
@@ -124,7 +133,10 @@ static void *map_file(int fd, size_t size, int protection)
 		return NULL;
 	}
 	memory = mmap(NULL, size, protection, MAP_SHARED, fd, 0);
-	return memory == MAP_FAILED ? NULL : memory;
+	if (memory != MAP_FAILED)
+		return memory;
+	cause_of_memory("mmap()", size, errno);
+	return NULL;
 }
 
 struct link *link_create(int *fd)
@@ -184,7 +196,7 @@ bool cq_page_move(struct cq_page *page, struct cq_page *to)
 
 	if (mremap(page, sizeof(*page), sizeof(*page), MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED)
 		return true;
-	error = errno;
+	error = cause_of_memory("mremap()", sizeof(*page), errno);
 	munmap(page, sizeof(*page));
 	errno = error;
 	return false;

@@ -334,11 +334,11 @@ static int number_receiver(struct loopback_order *order, struct loopback_endpoin
 	while (queue < former && order->receivers[queue])
 		queue++;
 	if (queue >= PAGE_QUEUES)
-		return ENOSPC;
+		return cause("a place in the completion queue for one more VI", ENOSPC);
 	if (queue >= former) {
 		receivers = realloc(order->receivers, room * sizeof(*receivers));
 		if (!receivers)
-			return ENOMEM;
+			return cause_of_memory("realloc()", room * sizeof(*receivers), ENOMEM);
 		memset(receivers + former, 0, (room - former) * sizeof(*receivers));
 		order->receivers = receivers;
 		order->receivers_room = room;
@@ -358,7 +358,7 @@ int order_join(struct loopback_cq *cq, struct loopback_source *source)
 	cq_lock(cq->cq);
 	heap = realloc(order->heap, (order->sources + 1) * sizeof(struct loopback_source *));
 	if (!heap)
-		error = ENOMEM;
+		error = cause_of_memory("realloc()", (order->sources + 1) * sizeof(struct loopback_source *), ENOMEM);
 	else
 		order->heap = heap;
 	if (!error && source->is_receive)

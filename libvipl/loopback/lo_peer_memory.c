@@ -82,7 +82,7 @@ static int open_file(pid_t process)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/mem", (int)process);
-	return fd_keep_far(open(path, O_RDWR | O_CLOEXEC));
+	return fd_keep_far(open(path, O_RDWR | O_CLOEXEC), NULL);
 }
 
 /*
@@ -137,11 +137,11 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 			return memory;
 		}
 	}
-	memory = malloc(sizeof(*memory));
+	memory = zeroed(1, sizeof(*memory));
 	if (!memory)
 		return NULL;
 	/* Before the nonce is read: if it is right, and the process behind this descriptor lives, both are one process. */
-	process_fd = fd_keep((int)syscall(SYS_pidfd_open, process, 0));
+	process_fd = fd_keep((int)syscall(SYS_pidfd_open, process, 0), NULL);
 	*memory = (struct peer_memory){
 		.end.fd = -1,
 		.device = device,

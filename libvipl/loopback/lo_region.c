@@ -15,7 +15,7 @@ struct loopback_region {
 struct device_domain *loopback_domain_create(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
-	struct loopback_domain *domain = malloc(sizeof(*domain));
+	struct loopback_domain *domain = zeroed(1, sizeof(*domain));
 
 	if (!domain)
 		return NULL;
@@ -87,7 +87,7 @@ static int publish_region(struct loopback_device *device, const struct region_en
 	index = find_free(device);
 	if (index == TABLE_REGIONS) {
 		pthread_mutex_unlock(&device->lock);
-		return ENOSPC;
+		return cause("a place for the region (MaxRegisterRegions)", ENOSPC);
 	}
 	*handle = make_handle(device, index);
 	entry = &device->regions->entries[index];
@@ -116,7 +116,7 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 					     uint32_t *handle, uint32_t *key, bool *read_only)
 {
 	struct loopback_domain *domain = (struct loopback_domain *)base;
-	struct loopback_region *region = malloc(sizeof(*region));
+	struct loopback_region *region = zeroed(1, sizeof(*region));
 	struct region_entry values = {
 		.domain = domain->number,
 		.rights = RIGHT_LOCAL_WRITE | remote_rights(rights),

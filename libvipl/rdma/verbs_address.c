@@ -15,16 +15,21 @@
 #define BUCKETS	     4096u
 #define BUCKET_PORTS 4u /* so many processes of a host can wait in one bucket */
 
-/* Returns true if the address is one of the device's. rdma_cm knows this for every link layer. */
-static bool is_of_device(struct verbs_device *device, struct sockaddr *address)
+/* Returns true if the address is one of the device's. rdma_cm knows this for every link layer. *error: why it does not. */
+static bool is_of_device(struct verbs_device *device, struct sockaddr *address, int *error)
 {
 	struct rdma_cm_id *id;
 	bool matches;
 
-	if (rdma_create_id(device->events, &id, NULL, RDMA_PS_TCP))
+	if (rdma_create_id(device->events, &id, NULL, RDMA_PS_TCP)) {
+		*error = cause("rdma_create_id()", errno);
 		return false;
+	}
+	matches = !rdma_bind_addr(id, address);
+	if (!matches && errno != ENODEV && errno != EADDRNOTAVAIL) /* by which it is no RDMA device's */
+		*error = cause("rdma_bind_addr()", errno);
 	/* All addresses have to be of one port, since queue pairs are. */
-	matches = !rdma_bind_addr(id, address) && id->verbs &&
+	matches = matches && id->verbs &&
 		  !strcmp(ibv_get_device_name(id->verbs->device),
 			  ibv_get_device_name(device->context->device)) &&
 		  (!device->port || device->port == id->port_num);
@@ -46,7 +51,7 @@ static bool is_link_local(const struct sockaddr *address)
  * last; newer IPv6 addresses may be temporary ones. False when there is none.
  */
 static bool find_address(struct verbs_device *device, const struct ifaddrs *one, sa_family_t family,
-			 bool link_local, struct in6_addr *host)
+			 bool link_local, struct in6_addr *host, int *error)
 {
 	bool found = false;
 
@@ -59,7 +64,7 @@ static bool find_address(struct verbs_device *device, const struct ifaddrs *one,
 		memcpy(&address, one->ifa_addr,
 		       family == AF_INET ? sizeof(struct sockaddr_in)
 					 : sizeof(struct sockaddr_in6)); /* with its scope */
-		if (!is_of_device(device, (struct sockaddr *)&address))
+		if (!is_of_device(device, (struct sockaddr *)&address, error))
 			continue;
 		found = true;
 		*host = host_from_socket(one->ifa_addr);
@@ -73,6 +78,7 @@ static bool find_address(struct verbs_device *device, const struct ifaddrs *one,
 static void tell_others(struct verbs_device *device, const struct ifaddrs *one)
 {
 	char own[INET6_ADDRSTRLEN], other[INET6_ADDRSTRLEN];
+	int unused;
 
 	host_text(&device->ipv4, own);
 	for (; one; one = one->ifa_next) {
@@ -81,7 +87,7 @@ static void tell_others(struct verbs_device *device, const struct ifaddrs *one)
 		if (!one->ifa_addr || one->ifa_addr->sa_family != AF_INET)
 			continue;
 		host = host_from_socket(one->ifa_addr);
-		if (host_is_loopback(&host) || host_equal(&host, &device->ipv4) || !is_of_device(device, one->ifa_addr))
+		if (host_is_loopback(&host) || host_equal(&host, &device->ipv4) || !is_of_device(device, one->ifa_addr, &unused))
 			continue;
 		host_text(&host, other);
 		log_info("RDMA device %s is reached at %s, and not at %s",
@@ -94,17 +100,20 @@ int verbs_find_addresses(struct verbs_device *device)
 	bool takes_ipv6 = host_length() == LONG_HOST_LEN, found;
 	const char *lacks = takes_ipv6 ? "IP address" : "IPv4 address";
 	struct ifaddrs *all;
+	int error = 0;
 
-	if (getifaddrs(&all))
-		return errno;
+	if (getifaddrs(&all)) {
+		log_error("cannot list this machine's addresses: %s", failure_of("getifaddrs()", errno));
+		return EIO;
+	}
 	/* The first address decides about the port. So the addresses that most peers can reach come first. */
-	found = takes_ipv6 && find_address(device, all, AF_INET6, false, &device->ipv6);
-	found |= find_address(device, all, AF_INET, false, &device->ipv4);
+	found = takes_ipv6 && find_address(device, all, AF_INET6, false, &device->ipv6, &error);
+	found |= find_address(device, all, AF_INET, false, &device->ipv4, &error);
 	if (takes_ipv6 && IN6_IS_ADDR_UNSPECIFIED(&device->ipv6))
-		found |= find_address(device, all, AF_INET6, true, &device->ipv6);
+		found |= find_address(device, all, AF_INET6, true, &device->ipv6, &error);
 	if (!found && !takes_ipv6 &&
-	    (find_address(device, all, AF_INET6, false, &device->ipv6) ||
-	     find_address(device, all, AF_INET6, true, &device->ipv6)))
+	    (find_address(device, all, AF_INET6, false, &device->ipv6, &error) ||
+	     find_address(device, all, AF_INET6, true, &device->ipv6, &error)))
 		lacks = "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
 			"(VIPL_ADDRESS_BYTES=16)";
 	if (!IN6_IS_ADDR_UNSPECIFIED(&device->ipv4))
@@ -112,8 +121,12 @@ int verbs_find_addresses(struct verbs_device *device)
 	freeifaddrs(all);
 	if (found)
 		return 0;
-	log_error("RDMA device %s: its network interface has no %s",
-		  ibv_get_device_name(device->context->device), lacks);
+	if (error)
+		log_error("cannot learn the addresses of RDMA device %s: %s", ibv_get_device_name(device->context->device),
+			  failure(error));
+	else
+		log_error("RDMA device %s: in this network namespace rdma_bind_addr() finds no %s",
+			  ibv_get_device_name(device->context->device), lacks);
 	return ENODEV;
 }
 

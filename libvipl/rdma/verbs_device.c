@@ -16,7 +16,8 @@
 
 #define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
 
-static bool kernel_has_devices(void)
+/* The kernel's device of this name, or any. */
+static bool kernel_has(const char *name)
 {
 	DIR *devices = opendir("/sys/class/infiniband");
 	const struct dirent *entry = NULL;
@@ -25,52 +26,61 @@ static bool kernel_has_devices(void)
 		return false;
 	do
 		entry = readdir(devices);
-	while (entry && entry->d_name[0] == '.');
+	while (entry && (name ? strcmp(entry->d_name, name) != 0 : entry->d_name[0] == '.'));
 	closedir(devices);
 	return entry != NULL;
 }
 
-/* The device by name or number. NULL and errno: ENXIO when there are others, ENOENT when none. */
-static struct ibv_context *open_context(const char *name, unsigned index)
+/* libibverbs has no devices. As open_context(). */
+static int explain_absence(const char *name)
+{
+	if (kernel_has(name)) {
+		log_error("the kernel has an RDMA device, and libibverbs cannot use it (%s)",
+			  access("/dev/infiniband", F_OK) ? "there is no /dev/infiniband, which a container has to be given"
+							  : "one of: no driver, see the package ibverbs-providers; no "
+							    "/dev/infiniband/uverbs* for it here; another network namespace has it");
+		return EIO;
+	}
+	if (!name)
+		return ENOENT; /* the caller knows what to do */
+	log_warning("there is no RDMA device, so none called \"%s\" "
+		    "(VIPL_NIC_MAP=NAME=via_lo would make the program's NAME the loopback device)",
+		    name);
+	return ENXIO;
+}
+
+/*
+ * The device by name or number. 0; ENXIO: there are others; ENOENT: there are none; EIO: any error of a call, which is told. It
+ * may be any number, so it is not returned.
+ */
+static int open_context(const char *name, unsigned index, struct ibv_context **context)
 {
 	int count = 0, error = ENXIO; /* no such device among them */
 	struct ibv_device **list = ibv_get_device_list(&count);
-	struct ibv_context *context = NULL;
 
-	for (int i = 0; list && i < count; i++) {
+	if (!list && errno != ENOSYS) { /* by which libibverbs says that the kernel has none */
+		log_error("cannot list the RDMA devices: %s", failure_of("ibv_get_device_list()", errno));
+		return EIO;
+	}
+	for (int i = 0; i < count; i++) {
 		if (name ? strcmp(name, ibv_get_device_name(list[i])) : (unsigned)i != index)
 			continue;
 		errno = 0;
-		context = ibv_open_device(list[i]);
-		error = errno ? errno : ENODEV;
-		if (!context)
-			log_error("cannot open RDMA device %s: %s (may this user open "
-				  "/dev/infiniband/uverbs*?)",
-				  ibv_get_device_name(list[i]), strerror(error));
+		*context = ibv_open_device(list[i]);
+		error = *context ? 0 : EIO;
+		if (error)
+			log_error("cannot open RDMA device %s: %s", ibv_get_device_name(list[i]),
+				  failure_of("ibv_open_device()", errno ? errno : ENODEV));
 		break;
 	}
-	if (!name && count == 0 && (list || errno == ENOSYS)) {
-		error = ENOENT; /* the caller knows what to do */
-		if (kernel_has_devices()) {
-			log_error("libibverbs has no driver for this machine's RDMA device (is the "
-				  "package ibverbs-providers installed?)");
-			error = ENODEV;
-		}
-	} else if (name && !list && errno == ENOSYS) {
-		log_warning("there is no RDMA device, so none called \"%s\" "
-			    "(VIPL_NIC_MAP=NAME=via_lo would make the program's NAME the loopback device)",
-			    name);
-	} else if (!list) {
-		log_error("cannot list the RDMA devices: %s", strerror(errno));
-		error = ENODEV;
-	} else if (error == ENXIO && name) {
+	if (!count)
+		error = explain_absence(name);
+	else if (error == ENXIO && name)
 		log_warning("there is no RDMA device \"%s\" (the first of %d is \"%s\")", name, count,
-			    count ? ibv_get_device_name(list[0]) : "");
-	}
+			    ibv_get_device_name(list[0]));
 	if (list)
 		ibv_free_device_list(list);
-	errno = error;
-	return context;
+	return error;
 }
 
 /* Finds out which levels the device supports. The library emulates none: docs/WIRE.md says why. 0 or errno. */
@@ -80,8 +90,7 @@ static int find_levels(struct verbs_device *device)
 	int error = verbs_find_uc(device->context, &device->has_uc);
 
 	if (error) {
-		log_error("cannot test whether RDMA device %s has UC queue pairs: %s%s", name,
-			  strerror(error), memory_hint(error));
+		log_error("cannot test whether RDMA device %s has UC queue pairs: %s", name, failure(error));
 		return error;
 	}
 	if (!device->has_uc)
@@ -96,29 +105,26 @@ static int open_events(struct verbs_device *device)
 {
 	int error;
 
-	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	if (device->base.event_fd < 0) {
-		error = errno;
-		log_error("cannot watch the events of an RDMA device: %s", strerror(error));
-		return error;
+		log_error("cannot watch the events of an RDMA device: %s", failure(errno));
+		return EIO;
 	}
 	device->user = own_user();
 	device->events = rdma_create_event_channel();
 	if (!device->events) {
-		error = errno;
-		log_error("no RDMA connection manager: %s (is /dev/infiniband/rdma_cm there: "
-			  "modprobe rdma_ucm; may this user open it?)", strerror(error));
+		log_error("no RDMA connection manager: %s", failure_of("rdma_create_event_channel()", errno));
 		goto close_event_fd;
 	}
 	fd_mark(device->events->fd);
 	error = verbs_watch_events(device);
 	if (!error)
 		return 0;
-	log_error("cannot watch the events of an RDMA device: %s", strerror(error));
+	log_error("cannot watch the events of an RDMA device: %s", failure(error));
 	rdma_destroy_event_channel(device->events);
 close_event_fd:
 	fd_close(device->base.event_fd);
-	return error;
+	return EIO;
 }
 
 static void learn_port(struct verbs_device *device)
@@ -159,7 +165,7 @@ static void close_events(struct verbs_device *device)
 
 static int verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
 {
-	struct verbs_device *device = calloc(1, sizeof(*device));
+	struct verbs_device *device = zeroed(1, sizeof(*device));
 	int error;
 
 	if (!device)
@@ -169,16 +175,15 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
 	STAILQ_INIT(&device->unused_endpoints);
-	device->context = open_context(name, index);
-	if (!device->context) {
-		error = errno;
+	error = open_context(name, index, &device->context);
+	if (error)
 		goto free_device;
-	}
 	fd_mark(device->context->async_fd);
 	error = ibv_query_device(device->context, &device->limits);
 	if (error) {
 		log_error("cannot query RDMA device %s: %s", ibv_get_device_name(device->context->device),
-			  strerror(error));
+			  failure_of("ibv_query_device()", error));
+		error = EIO;
 		goto close_context;
 	}
 	if (device->context->device->transport_type == IBV_TRANSPORT_IWARP) {
@@ -194,7 +199,9 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 	error = verbs_find_addresses(device);
 	if (!error)
 		error = find_levels(device);
-	if (!error) {
+	if (error) {
+		error = EIO;
+	} else {
 		learn_port(device);
 		watch_for_removal(device);
 		*opened = &device->base;
@@ -281,8 +288,10 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 		ibv_create_comp_channel(((struct verbs_device *)base)->context);
 	int error;
 
-	if (!channel)
+	if (!channel) {
+		cause("ibv_create_comp_channel()", errno);
 		return NULL;
+	}
 	if (!verbs_set_nonblocking(channel->fd)) {
 		*fd = fd_mark(channel->fd);
 		return (struct device_channel *)channel;
@@ -339,8 +348,7 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 		return (struct device_cq *)cq;
 	}
 	error = errno;
-	log_error_ratelimited("cannot create a completion queue of %u entries: %s%s", entries, strerror(error),
-			      memory_hint(error));
+	log_error_ratelimited("cannot create a completion queue of %u entries: %s", entries, failure_of("ibv_create_cq()", error));
 	aligned_free(cq);
 	errno = error;
 	return NULL;
@@ -352,7 +360,7 @@ static void verbs_cq_destroy(struct device_cq *base)
 	int error = ibv_destroy_cq(cq->cq);
 
 	if (error)
-		log_error("cannot destroy a completion queue: %s", strerror(error));
+		log_error("cannot destroy a completion queue: %s", failure_of("ibv_destroy_cq()", error));
 	aligned_free(cq);
 }
 

@@ -88,7 +88,10 @@ int verbs_set_nonblocking(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
 
-	return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+	if (flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK))
+		return 0;
+	cause("fcntl(F_SETFL)", errno);
+	return -1;
 }
 
 /* 0 or errno. */

@@ -32,15 +32,18 @@ int verbs_flush_create(struct verbs_endpoint *endpoint)
 	void *memory = pages_allocate(page);
 	int error;
 
-	if (!memory)
-		return ENOMEM;
+	if (!memory) {
+		error = errno;
+		log_error_ratelimited("cannot create a VI: %s", failure(error));
+		return error;
+	}
 	endpoint->flush_mr = ibv_reg_mr_iova(endpoint->domain->pd, memory, FLUSH_BYTES, 0,
 					 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
 	if (endpoint->flush_mr)
 		return 0;
 	error = errno;
-	log_error_ratelimited("cannot register memory for Reliable Reception: %s%s", strerror(error),
-			      memory_hint(error));
+	log_error_ratelimited("cannot register memory for Reliable Reception: %s",
+			      failure_of("ibv_reg_mr()", error));
 	pages_free(memory, page);
 	return error;
 }

@@ -59,7 +59,7 @@ static int find_gid(struct verbs_device *device, struct verbs_path *path)
 		if (error == EINVAL) /* there are no more */
 			break;
 		if (error && error != ENODATA) /* an empty one */
-			return error;
+			return cause("ibv_query_gid_ex()", error);
 		if (error || memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted))
 			continue;
 		is_found = true;
@@ -74,13 +74,12 @@ static int find_gid(struct verbs_device *device, struct verbs_path *path)
 /* Finds the index of the partition key of our port, if possible one of a full member. 0 or errno; ENODEV: none. */
 static int find_pkey(struct verbs_device *device, struct verbs_path *path)
 {
-	int error = ENODEV;
+	int error = ENODEV, failed = 0;
 	__be16 found;
 
 	for (int i = 0; i < device->limits.max_pkeys; i++) {
 		if (ibv_query_pkey(device->context, device->port, i, &found)) {
-			if (error && (errno == EMFILE || errno == ENFILE)) /* it is a file of the system's */
-				error = errno;
+			failed = cause("ibv_query_pkey()", errno);
 			continue;
 		}
 		if ((be16toh(found) & PKEY_NUMBER) != (path->pkey & PKEY_NUMBER))
@@ -91,7 +90,7 @@ static int find_pkey(struct verbs_device *device, struct verbs_path *path)
 		if (be16toh(found) & PKEY_FULL)
 			break;
 	}
-	return error;
+	return error && failed ? failed : error;
 }
 
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
@@ -189,7 +188,9 @@ static int enter_partition(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_attr attributes = {.qp_state = IBV_QPS_INIT, .pkey_index = endpoint->path.pkey_index};
 
-	return endpoint->path.pkey_index ? ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX) : 0;
+	if (!endpoint->path.pkey_index)
+		return 0;
+	return cause("ibv_modify_qp()", ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX));
 }
 
 static int begin_receiving(struct verbs_endpoint *endpoint)
@@ -218,7 +219,7 @@ static int begin_receiving(struct verbs_endpoint *endpoint)
 
 	if (!verbs_is_unreliable(endpoint))
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+	return cause("ibv_modify_qp()", ibv_modify_qp(endpoint->qp, &attributes, mask));
 }
 
 static int begin_sending(struct verbs_endpoint *endpoint)
@@ -236,7 +237,7 @@ static int begin_sending(struct verbs_endpoint *endpoint)
 
 	if (!verbs_is_unreliable(endpoint))
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	return ibv_modify_qp(endpoint->qp, &attributes, mask);
+	return cause("ibv_modify_qp()", ibv_modify_qp(endpoint->qp, &attributes, mask));
 }
 
 int verbs_endpoint_start(struct verbs_endpoint *endpoint)

@@ -46,7 +46,7 @@ static int create_qp(struct verbs_endpoint *endpoint)
 	if (!qp) {
 		int error = errno;
 
-		log_error("cannot create a queue pair: %s%s", strerror(error), memory_hint(error));
+		log_error("cannot create a queue pair: %s", failure_of("ibv_create_qp()", error));
 		return error;
 	}
 	endpoint->qp = qp;
@@ -139,7 +139,7 @@ static int change_state(struct verbs_endpoint *endpoint, enum ibv_qp_state state
 
 	if (error)
 		log_error_ratelimited("queue pair %u: no change to state %d: %s", endpoint->qp->qp_num, state,
-				      strerror(error));
+				      failure_of("ibv_modify_qp()", error));
 	return error;
 }
 
@@ -199,8 +199,8 @@ static int move_to_init(struct verbs_endpoint *endpoint)
 					 .port_num = endpoint->device->port,
 					 .qp_access_flags = endpoint->access};
 
-	return ibv_modify_qp(endpoint->qp, &attributes,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+	return cause("ibv_modify_qp()", ibv_modify_qp(endpoint->qp, &attributes,
+						      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 }
 
 /*
@@ -339,7 +339,7 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 	} while (error && ++tries < REWINDS && has_stalled(endpoint));
 	if (error)
 		log_error_ratelimited("queue pair %u: cannot begin anew after an error: %s", endpoint->qp->qp_num,
-				      strerror(error));
+				      failure_of("ibv_modify_qp()", error));
 	return error;
 }
 
@@ -352,6 +352,6 @@ int verbs_endpoint_resume(struct device_endpoint *base)
 		return 0; /* a message that came before RTS has stopped it again, and a completion will tell */
 	if (error)
 		log_error_ratelimited("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,
-				      strerror(error));
+				      failure_of("ibv_modify_qp()", error));
 	return error;
 }

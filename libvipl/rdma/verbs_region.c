@@ -17,14 +17,14 @@ struct verbs_region {
 
 struct device_domain *verbs_domain_create(struct device *device)
 {
-	struct verbs_domain *domain = malloc(sizeof(*domain));
+	struct verbs_domain *domain = zeroed(1, sizeof(*domain));
 
 	if (!domain)
 		return NULL;
 	domain->device = (struct verbs_device *)device;
 	domain->pd = ibv_alloc_pd(domain->device->context);
 	if (!domain->pd) {
-		log_error_ratelimited("no protection domain: %s", strerror(errno));
+		log_error_ratelimited("no protection domain: %s", failure_of("ibv_alloc_pd()", errno));
 		free(domain);
 		return NULL;
 	}
@@ -51,7 +51,7 @@ int verbs_remote_access(struct region_rights rights)
 static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, size_t length,
 					   int access)
 {
-	struct verbs_region *region = malloc(sizeof(*region));
+	struct verbs_region *region = zeroed(1, sizeof(*region));
 
 	if (!region)
 		return NULL;
@@ -59,6 +59,7 @@ static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, si
 	region->mr = ibv_reg_mr(pd, address, length, access);
 	if (region->mr)
 		return region;
+	cause_of_memory("ibv_reg_mr()", length, errno);
 	free(region);
 	return NULL;
 }
@@ -86,7 +87,7 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 	if (*handle && *handle != UINT32_MAX)
 		return (struct device_region *)region;
 	verbs_region_destroy((struct device_region *)region);
-	errno = EAGAIN;
+	errno = cause("a key that is no handle, of ibv_reg_mr()", EAGAIN);
 	return NULL;
 }
 
@@ -96,7 +97,7 @@ void verbs_region_destroy(struct device_region *base)
 	int error = ibv_dereg_mr(region->mr);
 
 	if (error)
-		log_error("cannot deregister memory: %s", strerror(error));
+		log_error("cannot deregister memory: %s", failure_of("ibv_dereg_mr()", error));
 	free(region);
 }
 
@@ -113,7 +114,7 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 	/* ibv_rereg_mr() takes access flags only together with IBV_REREG_MR_CHANGE_ACCESS. */
 	if (ibv_rereg_mr(mr, flags, pd, NULL, 0,
 			 flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0))
-		return errno ? errno : EIO;
+		return cause("ibv_rereg_mr()", errno ? errno : EIO);
 	if (!(access & REMOTE_ACCESS) || mr->rkey == region->handle) {
 		region->access = access;
 		return 0;
@@ -121,7 +122,7 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 	/* The region had no rkey, and this device gives it none now that is its handle: peers could not reach it. */
 	if (ibv_rereg_mr(mr, flags, former_pd, NULL, 0,
 			 flags & IBV_REREG_MR_CHANGE_ACCESS ? region->access : 0))
-		log_error("cannot undo the change of a memory region: %s", strerror(errno));
+		log_error("cannot undo the change of a memory region: %s", failure_of("ibv_rereg_mr()", errno));
 	return ENOTSUP;
 }
 

@@ -55,7 +55,7 @@ static void conclude(struct verbs_device *device, struct verbs_route *route, int
 /* With these errors rdma_cm says that no way leads there, and so does the subnet manager. */
 static int reason(int error)
 {
-	return error == EINVAL || error == EADDRNOTAVAIL ? ENODEV : error;
+	return error == EINVAL || error == EADDRNOTAVAIL ? ENETUNREACH : error;
 }
 
 static int error_of_event(const struct rdma_cm_event *event)
@@ -97,14 +97,16 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
 		if (rdma_resolve_route(route->id, RESOLVE_MSEC))
-			conclude(device, route, reason(errno));
+			conclude(device, route, cause("rdma_resolve_route()", reason(errno)));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		conclude(device, route, learn(device, route));
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		conclude(device, route, error_of_event(event));
+		conclude(device, route,
+			 cause(event->event == RDMA_CM_EVENT_ADDR_ERROR ? "rdma_resolve_addr()" : "rdma_resolve_route()",
+			       error_of_event(event)));
 		break;
 	default:
 		break;
@@ -137,12 +139,12 @@ static int begin(struct verbs_device *device, const struct in6_addr *host)
 	if (!own)
 		return ENETUNREACH;
 	if (!fd_is_own(device->events->fd))
-		return EBADF;
-	route = calloc(1, sizeof(*route));
+		return cause("rdma_create_id()", EBADF);
+	route = zeroed(1, sizeof(*route));
 	if (!route)
 		return ENOMEM;
 	if (rdma_create_id(device->events, &route->id, route, RDMA_PS_TCP)) {
-		error = errno;
+		error = cause("rdma_create_id()", errno);
 		free(route);
 		return error;
 	}
@@ -152,7 +154,7 @@ static int begin(struct verbs_device *device, const struct in6_addr *host)
 	verbs_socket(device, host, 0, &to);
 	if (!rdma_resolve_addr(route->id, (struct sockaddr *)&from, (struct sockaddr *)&to, RESOLVE_MSEC))
 		return EINPROGRESS;
-	error = reason(errno);
+	error = cause("rdma_resolve_addr()", reason(errno));
 	forget(route);
 	return error;
 }
@@ -164,7 +166,7 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 	struct verbs_route *route;
 
 	if (device->is_refused || device->user != own_user())
-		return EACCES;
+		return cause(device->is_refused ? "rdma_get_cm_event()" : "rdma_resolve_addr()", EACCES);
 	route = find(device, host);
 	if (!route)
 		return begin(device, host);

@@ -45,7 +45,7 @@ static void destroy_buffer(struct verbs_buffer *buffer)
 	int error = ibv_dereg_mr(buffer->mr);
 
 	if (error) /* the device may still use the memory, so it is not freed */
-		log_error("cannot release memory for staging: %s", strerror(error));
+		log_error("cannot release memory for staging: %s", failure_of("ibv_dereg_mr()", error));
 	else
 		munmap(data, size);
 	free(buffer);
@@ -72,24 +72,26 @@ void staging_destroy(struct verbs_domain *domain)
 /* On pages of its own, because a child of this process may lack registered pages. NULL and errno on failure. */
 static struct verbs_buffer *create_buffer(struct verbs_domain *domain, size_t size)
 {
-	struct verbs_buffer *buffer = malloc(sizeof(*buffer));
+	struct verbs_buffer *buffer = zeroed(1, sizeof(*buffer));
 	void *data;
 	int error;
 
 	if (!buffer)
 		return NULL;
 	data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (data == MAP_FAILED)
+	if (data == MAP_FAILED) {
+		error = cause_of_memory("mmap()", size, errno);
 		goto free_buffer;
+	}
 	buffer->domain = domain;
 	buffer->mr = ibv_reg_mr(domain->pd, data, size, IBV_ACCESS_LOCAL_WRITE);
 	if (buffer->mr)
 		return buffer;
-	error = errno;
+	error = cause_of_memory("ibv_reg_mr()", size, errno);
 	munmap(data, size);
-	errno = error;
 free_buffer:
 	free(buffer);
+	errno = error;
 	return NULL;
 }
 
@@ -99,13 +101,13 @@ static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t siz
 	struct staging *staging = &domain->device->staging;
 	struct verbs_buffer *buffer = NULL;
 	bool allowed, told;
+	int error;
 
 	pthread_mutex_lock(&staging->lock);
 	allowed = staging->size + size <= most;
 	if (allowed)
 		staging->size += size;
 	pthread_mutex_unlock(&staging->lock);
-	errno = ENOBUFS;
 	if (allowed) {
 		int cancel = cancel_hold(); /* a poster has locks */
 
@@ -114,6 +116,7 @@ static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t siz
 	}
 	if (buffer)
 		return buffer;
+	error = errno;
 	pthread_mutex_lock(&staging->lock);
 	if (allowed)
 		staging->size -= size;
@@ -121,8 +124,8 @@ static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t siz
 	staging->told = true;
 	pthread_mutex_unlock(&staging->lock);
 	if (!told)
-		log_warning("staging memory is exhausted, so descriptors of many segments are queued: %s%s",
-			    strerror(errno), memory_hint(errno));
+		log_warning("staging memory is exhausted, so descriptors of many segments are queued: %s",
+			    allowed ? failure(error) : "as much is in use as this NIC may take");
 	return NULL;
 }
 

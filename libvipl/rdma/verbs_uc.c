@@ -21,10 +21,10 @@ int verbs_find_uc(struct ibv_context *context, bool *found)
 	int error = 0;
 
 	if (!pd)
-		return errno;
+		return cause("ibv_alloc_pd()", errno);
 	cq = ibv_create_cq(context, 1, NULL, NULL, 0);
 	if (!cq) {
-		error = errno;
+		error = cause("ibv_create_cq()", errno);
 		goto free_pd;
 	}
 	attributes.send_cq = attributes.recv_cq = cq;
@@ -32,8 +32,8 @@ int verbs_find_uc(struct ibv_context *context, bool *found)
 	*found = qp;
 	if (qp)
 		ibv_destroy_qp(qp);
-	else if (errno == ENOMEM) /* any other error means that it has none */
-		error = errno;
+	else if (errno == ENOMEM || errno == EAGAIN) /* of memory, or of what the cgroup allows; else it has none */
+		error = cause("ibv_create_qp()", errno);
 	ibv_destroy_cq(cq);
 free_pd:
 	ibv_dealloc_pd(pd);

@@ -75,12 +75,10 @@ static void fail_if_lost(struct nic *nic)
 	if (nic->failed || !nic_is_lost(nic))
 		return;
 	error = atomic_load(&nic->agent.sleeper.lost_error);
-	if (is_refused(error))
-		log_error("NIC %p has failed: %s%s", object_handle(&nic->object), strerror(error),
-			  filter_hint(error, atomic_load(&nic->agent.sleeper.lost_by)));
-	else
-		log_error("NIC %p has failed: the program has closed file descriptors of the library's",
-			  object_handle(&nic->object));
+	if (error == ENOENT || error == EINVAL) /* the number is another file's */
+		error = EBADF;
+	log_error("NIC %p has failed: %s", object_handle(&nic->object),
+		  failure_of(atomic_load(&nic->agent.sleeper.lost_by), error));
 	device_failed(nic);
 }
 

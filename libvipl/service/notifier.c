@@ -17,7 +17,7 @@
 
 struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 {
-	struct notifier *notifier = calloc(1, sizeof(*notifier));
+	struct notifier *notifier = zeroed(1, sizeof(*notifier));
 	int error;
 
 	if (!notifier)
@@ -152,7 +152,7 @@ static int start_thread(struct notifier *notifier)
 		notifier->has_thread = !error;
 	}
 	if (error)
-		log_error_ratelimited("no thread for handlers: %s%s", strerror(error), thread_hint(error));
+		log_error_ratelimited("no thread for handlers: %s", failure(error));
 	return error;
 }
 

@@ -51,7 +51,7 @@ static int open_channels(struct notifier *notifier)
 
 	if (notifies->channels_fd >= 0)
 		return 0;
-	notifies->channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC));
+	notifies->channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	if (notifies->channels_fd < 0)
 		return errno;
 	error = sleeper_watch(&notifier->sleeper, NOTIFY_CHANNELS, notifies->channels_fd);

@@ -38,12 +38,12 @@ int status_open(void)
 	length = (unsigned)offsetof(struct sockaddr_un, sun_path) + 1 +
 		 (unsigned)snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "vipl-status-%d-%lld%09ld",
 				    (int)getpid(), (long long)now.tv_sec, now.tv_nsec);
-	fd = fd_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+	fd = fd_above_standard(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), NULL);
 	if (fd < 0)
 		return -1;
 	strange_refuse(fd);
 	if (bind(fd, (const struct sockaddr *)&name, length) || listen(fd, 1)) {
-		log_debug("vip_stat will not see this NIC: no socket can listen");
+		log_debug("vip_stat will not see this NIC: %s", failure_of("bind() or listen()", errno));
 		close(fd);
 		return -1;
 	}
@@ -141,8 +141,8 @@ static void print_nic(FILE *out, const struct nic *nic)
 /* A file in memory with the answer, or -1. */
 static int write_answer(const struct nic *nic)
 {
-	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-	int copy = fd < 0 ? -1 : fd_above_standard(dup(fd));
+	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), NULL);
+	int copy = fd < 0 ? -1 : fd_above_standard(dup(fd), NULL);
 	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
 	bool failed;
 
@@ -191,7 +191,7 @@ bool status_serve(struct nic *nic, int listener)
 
 	if (closer_is_busy() || !fd_is_own(listener))
 		return false;
-	reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK));
+	reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL);
 	if (reader < 0)
 		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
 	if (may_read(reader)) {

@@ -108,7 +108,7 @@ static void open_file(void)
 
 	has_handler = true;
 	if (error)
-		log_warning("VIPL_TRACE: no trace is written: %s", strerror(error));
+		log_warning("VIPL_TRACE: no trace is written: %s", failure_of("pthread_atfork()", error));
 	make_header(&header);
 	if (error || !*config()->trace || !trace_file_open(header.words))
 		atomic_store(&hot_flags.is_traced, false);

@@ -87,7 +87,7 @@ static void name_file(char path[PATH_ROOM], bool add_pid)
 		sprintf(path + length, ".%d", getpid());
 }
 
-/* A descriptor, or -1 and errno: EWOULDBLOCK if another process writes the file, EPERM if it is not this user's. */
+/* A descriptor, or -1 and errno: EWOULDBLOCK if another process writes the file, 0 if it is not this user's. */
 static int open_path(const char *path)
 {
 	int flags = O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, error;
@@ -97,13 +97,13 @@ static int open_path(const char *path)
 
 	if (!is_own && errno == EEXIST)
 		fd = open(path, flags);
-	fd = fd_keep(fd);
+	fd = fd_keep(fd, NULL);
 	if (fd < 0)
 		return -1;
 	if (!is_own)
 		is_own = !fstat(fd, &found) && S_ISREG(found.st_mode) && found.st_nlink == 1 &&
 			 found.st_uid == own_user();
-	errno = EPERM;
+	errno = 0;
 	if (is_own && !flock(fd, LOCK_EX | LOCK_NB) && !fchmod(fd, 0600) && !ftruncate(fd, 0))
 		return fd;
 	error = errno;
@@ -131,7 +131,7 @@ bool trace_file_open(const char *header)
 		return true;
 	}
 	log_warning("VIPL_TRACE: no trace is written: %s: %s", path,
-		    errno == EPERM || errno == ELOOP ? "not a regular file of this user's" : strerror(errno));
+		    errno && errno != ELOOP ? strerror(errno) : "not a regular file of this user's");
 	if (file.fd >= 0)
 		close(file.fd);
 	return false;

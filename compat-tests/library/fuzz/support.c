@@ -103,13 +103,6 @@ bool log_is_due(_Atomic int64_t *next)
 	return true;
 }
 
-const char *filter_hint(int error, const char *calls)
-{
-	(void)error;
-	(void)calls;
-	return "";
-}
-
 /* No peer can cause it. */
 void device_lost(struct nic *nic, const char *call, int error)
 {
@@ -117,12 +110,6 @@ void device_lost(struct nic *nic, const char *call, int error)
 	(void)call;
 	(void)error;
 	check(false);
-}
-
-const char *memory_hint(int error)
-{
-	(void)error;
-	return "";
 }
 
 void standard_error_look(void)

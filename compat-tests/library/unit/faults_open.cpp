@@ -16,7 +16,7 @@ TEST_P(OpenFails, WithErrorResource)
 
 	for (const char *name : {"nic0", "fake0"}) {
 		fail();
-		EXPECT_EQ(VipOpenNic(name, &none), VIP_ERROR_RESOURCE) << name;
+		EXPECT_EQ(GetParam().during([&] { return VipOpenNic(name, &none); }), VIP_ERROR_RESOURCE) << name;
 		EXPECT_EQ(fake_live_total(), 0);
 	}
 	open();
@@ -27,12 +27,16 @@ TEST_P(OpenFails, WithErrorResource)
 INSTANTIATE_TEST_SUITE_P(FaultsOpen, OpenFails,
 			 testing::Values(Fault{"ibv_get_device_list", 1, ENOMEM}, Fault{"ibv_open_device", 1, EACCES},
 					 Fault{"ibv_open_device", 1, EPERM}, Fault{"ibv_open_device", 1, ENODEV},
+					 Fault{"ibv_open_device", 1, ENXIO}, Fault{"ibv_open_device", 1, ENOENT},
 					 Fault{"ibv_open_device", 1, EMFILE}, Fault{"ibv_query_device", 1, EIO},
+					 Fault{"ibv_query_device", 1, ENXIO},
 					 Fault{"rdma_create_event_channel", 1, ENODEV},
+					 Fault{"rdma_create_event_channel", 1, ENOENT},
 					 Fault{"rdma_create_event_channel", 1, EMFILE},
-					 Fault{"rdma_create_id", 1, ENOMEM}, Fault{"rdma_bind_addr", 1, ENODEV},
+					 Fault{"rdma_create_id", 1, ENOMEM}, Fault{"rdma_bind_addr", 1, EMFILE},
 					 Fault{"getifaddrs", 1, ENOMEM}, Fault{"ibv_alloc_pd", 1, ENOMEM},
 					 Fault{"ibv_create_cq", 1, ENOMEM}, Fault{"ibv_create_qp", 1, ENOMEM},
+					 Fault{"ibv_create_qp", 1, EAGAIN},
 					 Fault{"ibv_alloc_pd", 2, ENOMEM}),
 			 name_of);
 

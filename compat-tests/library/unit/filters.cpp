@@ -6,6 +6,8 @@
 #include "support.h"
 
 #include <algorithm>
+#include <cstring>
+#include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -22,26 +24,35 @@ namespace
 struct Refused : Named {
 	unsigned number;
 	int error;
+	const char *call;   // as the log names it, or its beginning
+	const char *reason; // that the log tells
 };
 
-#define CALL(name) {#name, SYS_##name, EPERM}
-#define UNKNOWN(name) {#name, SYS_##name, ENOSYS}
+#define FAILING(name, error, reason) {#name "_" #error, SYS_##name, error, #name "(", reason}
+#define CALL(name) {#name, SYS_##name, EPERM, #name "(", "has to allow it"}
+#define UNKNOWN(name) {#name, SYS_##name, ENOSYS, #name "(", "has to allow it"}
 const Refused CALLS[] = {
 	CALL(accept4), UNKNOWN(bind), CALL(clone), CALL(clone3), UNKNOWN(close_range), CALL(connect), CALL(epoll_create1),
-	CALL(epoll_ctl), UNKNOWN(epoll_pwait), CALL(eventfd2), UNKNOWN(fallocate), CALL(fcntl), CALL(fstat), CALL(fstatfs),
+	CALL(epoll_ctl), UNKNOWN(epoll_pwait), {"eventfd2", SYS_eventfd2, EPERM, "eventfd(", "has to allow it"}, UNKNOWN(fallocate), CALL(fcntl), CALL(fstat), CALL(fstatfs),
 	CALL(ftruncate), UNKNOWN(getrandom), CALL(getsockopt), CALL(listen), CALL(madvise), CALL(membarrier),
 	UNKNOWN(memfd_create), CALL(openat), CALL(pidfd_open), CALL(ppoll), CALL(pread64), CALL(process_vm_readv),
 	CALL(process_vm_writev), CALL(pwrite64), CALL(pwritev), CALL(pwritev2), CALL(read), CALL(recvfrom), UNKNOWN(recvmmsg),
 	CALL(recvmsg), CALL(sendmsg), CALL(sendto), CALL(setsockopt), CALL(shutdown), CALL(socket), CALL(socketpair),
 	CALL(timerfd_settime), CALL(write),
+	FAILING(accept4, EMFILE, "(see ulimit -n)"), FAILING(epoll_create1, EMFILE, "(see ulimit -n)"),
+	FAILING(epoll_ctl, ENOSPC, "(see fs.epoll.max_user_watches)"), FAILING(epoll_ctl, ENOMEM, "memory of the machine"),
+	FAILING(fallocate, ENOSPC, "memory of the machine"), FAILING(memfd_create, EMFILE, "(see ulimit -n)"),
+	FAILING(memfd_create, ENFILE, "(see fs.file-max)"), FAILING(memfd_create, ENOMEM, "memory of the machine"),
+	FAILING(sendmsg, ETOOMANYREFS, "is one stopped?"), FAILING(socket, EMFILE, "(see ulimit -n)"),
+	FAILING(socket, ENFILE, "(see fs.file-max)"), FAILING(socket, ENOMEM, "memory of the machine"),
 #if !SANITIZED
-	CALL(mmap),
+	CALL(mmap), FAILING(mmap, ENOMEM, "memory of the machine"),
 #endif
 #ifdef SYS_epoll_wait // not with every processor
 	CALL(epoll_wait),
 #endif
 #ifdef SYS_newfstatat
-	CALL(newfstatat),
+	{"newfstatat", SYS_newfstatat, EPERM, "fstat(", "has to allow it"},
 #endif
 #ifdef SYS_poll
 	CALL(poll),
@@ -161,12 +172,20 @@ class Filters : public Each<NicTest, Refused>
 			expect("VipConnectAccept", VipConnectAccept(conn, to), {VIP_TIMEOUT, VIP_ERROR_RESOURCE});
 		expect("VipConnectRequest", requested.get(), {VIP_TIMEOUT, VIP_NO_MATCH, VIP_REJECT, VIP_ERROR_RESOURCE});
 	}
-	// What the log says of the call.
-	static std::string told_of(const std::string &name)
+	// A line has the call, its error and the reason, and none has another call with that error.
+	static void expect_told(const std::string &log)
 	{
-		if (name == "fstatfs")
-			return "cannot check a peer's memory: fstatfs() or fstat(): Operation not permitted";
-		return (name == "newfstatat" ? "fstat" : name) + "()";
+		const std::string error = std::string(": ") + strerror(GetParam().error);
+		std::istringstream lines(log);
+		bool is_told = false;
+
+		for (std::string line; std::getline(lines, line);) {
+			if (line.find(error) == std::string::npos)
+				continue;
+			EXPECT_NE(line.find(GetParam().call), std::string::npos) << "another call is named: " << line;
+			is_told |= line.find(GetParam().reason) != std::string::npos;
+		}
+		EXPECT_TRUE(is_told) << GetParam().call << " and \"" << GetParam().reason << "\" are not in: " << log;
 	}
 	// In the child.
 	void do_everything()

@@ -204,6 +204,35 @@ TEST_P(AllFdsLost, TheirNumbersAreTheProgramsAtOnce)
 		});
 }
 
+// Also where files of the program have their numbers that no epoll takes.
+TEST_P(AllFdsLost, AreTheReasonThatIsToldOfWhatCannotBeMade)
+{
+	for (bool are_others : {false, true}) {
+		const Child child = passing_child({}, [&] {
+			const std::vector<int> numbers = open_and_list();
+			VIP_VI_HANDLE vi;
+			VIP_CQ_HANDLE cq;
+
+			syscall(SYS_close_range, 3, ~0U, 0);
+			const int file = ::open("/proc/self/status", O_RDONLY);
+			for (int number : numbers)
+				if (are_others && number != file)
+					EXPECT_EQ(dup2(file, number), number);
+			EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
+			EXPECT_EQ(VipCreateCQ(nic, 10, &cq), VIP_ERROR_RESOURCE);
+			EXPECT_EQ(request(a, "nobody", 100), VIP_INVALID_STATE);
+			EXPECT_TRUE(errors.reach(VIP_ERROR_CATASTROPHIC));
+			close();
+		});
+
+		EXPECT_NE(child.err.find("no completion channel: epoll_ctl(): Bad file descriptor (the program has closed file "
+					 "descriptors of the library's)"),
+			  std::string::npos)
+			<< child.err;
+		EXPECT_EQ(child.err.find("has to allow"), std::string::npos) << child.err;
+	}
+}
+
 int memory_files(void (*change)(int fd))
 {
 	int count = 0;

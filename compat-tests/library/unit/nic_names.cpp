@@ -116,7 +116,7 @@ std::string complaint(const char *address, const char *address_bytes)
 
 TEST(NicNames, OfADeviceWithoutAnAddressOfUseAreComplainedAboutInWords)
 {
-	std::string lacks = "vipl: error: RDMA device fake0: its network interface has no ";
+	std::string lacks = "vipl: error: RDMA device fake0: in this network namespace rdma_bind_addr() finds no ";
 
 	for (const char *address : {"fd00::1", "fe80::1"})
 		EXPECT_EQ(complaint(address, "6"),

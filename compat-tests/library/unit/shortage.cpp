@@ -90,7 +90,9 @@ TEST_F(Shortage, OfThreadsIsNamed)
 		be_nobody_if_root();
 		EXPECT_EQ(VipOpenNic("via_lo", &nic), VIP_ERROR_RESOURCE);
 	});
-	EXPECT_NE(child.err.find("ulimit -u, are limited to 0"), std::string::npos) << child.err;
+	EXPECT_NE(child.err.find("pthread_create(): Resource temporarily unavailable (one of: threads of this user, ulimit -u: 0; "),
+		  std::string::npos)
+		<< child.err;
 }
 
 TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)

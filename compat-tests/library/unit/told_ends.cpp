@@ -103,7 +103,7 @@ TEST_F(OtherUser, IsRefusedConnectionsWithWordsAndCostsNoTime)
 		EXPECT_EQ(request(a, "door", PATIENCE), VIP_ERROR_RESOURCE);
 		EXPECT_LT(fake_calls("rdma_get_cm_event"), 10U);
 	});
-	EXPECT_NE(child.err.find("cannot connect: Permission denied (the kernel refuses RDMA to a "
+	EXPECT_NE(child.err.find("cannot connect: rdma_get_cm_event(): Permission denied (the kernel refuses RDMA to a "
 				 "process whose user, groups or capabilities have changed since VipOpenNic"),
 		  std::string::npos)
 		<< child.err;
