@@ -70,11 +70,15 @@ void conversation_close_fds(struct conversation *conversation)
 	described->fd_count = 0;
 }
 
-/* Returns false if there is one that no process of this library sends: it is closed, and not by this thread. */
+/*
+ * Returns false if there are too many, or one that no process of this library sends: that is closed, and not by this thread.
+ * MSG_CTRUNC stays if this process could not take one.
+ */
 static bool take_fds(struct conversation *conversation, struct msghdr *message, uid_t user)
 {
 	const struct device_ops *ops = ops_of(conversation->watched.connector);
 	struct description *described = &conversation->described;
+	size_t came = 0;
 	bool are_good = true;
 
 	for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header; header = CMSG_NXTHDR(message, header)) {
@@ -82,6 +86,7 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 
 		if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
 			continue;
+		came += count;
 		for (size_t i = 0; i < count; i++) {
 			int fd;
 
@@ -96,7 +101,20 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 			}
 		}
 	}
-	return are_good;
+	/* Where all that may come have come, the kernel has left out more. */
+	return are_good && !(message->msg_flags & MSG_CTRUNC && came >= DESCRIPTION_FDS);
+}
+
+/* The kernel does not say why it has kept back a descriptor. Does it give us any? */
+static void tell_lack_of_fds(int any)
+{
+	int fd = dup(any), error = fd < 0 ? errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	log_warning_ratelimited("a connection fails: a file descriptor that came with a message was not given to this process: %s",
+				error ? failure_of("recvmsg()", error)
+				      : "one of: ulimit -n was reached for a moment; a security module has refused it");
 }
 
 /* What a call that has failed says of the other end. */
@@ -133,12 +151,14 @@ static int hear_local(struct conversation *conversation)
 		return end_of(errno);
 	conversation_close_fds(conversation);
 	are_good = take_fds(conversation, &message, user);
+	if (!are_good) {
+		log_warning_ratelimited("a connection fails: the other end has sent file descriptors as this library does not");
+		return MESSAGE_NONSENSE;
+	}
 	if (message.msg_flags & MSG_CTRUNC) {
-		log_warning_ratelimited("a connection fails: too many file descriptors are open (see ulimit -n)");
+		tell_lack_of_fds(conversation->watched.fd);
 		return HEARD_CUT;
 	}
-	if (!are_good)
-		return MESSAGE_NONSENSE;
 	/* Now that we have each of its descriptors this closes none. */
 	strange_take(conversation->watched.fd, &unused, sizeof(unused));
 	if (!length)

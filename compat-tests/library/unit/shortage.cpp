@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <memory>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -121,6 +122,115 @@ TEST_F(Shortage, OfNetlinkIsToldAndMakesOtherAddressesUnreachable)
 	});
 
 	EXPECT_NE(child.err.find("one of this machine's: getifaddrs()"), std::string::npos) << child.err;
+}
+
+// ---- of what: the log names the limit that is reached, and no other one ----
+
+// Uses all mappings that a process may have, but so many.
+void use_mappings(int left)
+{
+	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+	int most = 0, used = 0;
+	std::ifstream maps("/proc/self/maps");
+
+	std::ifstream("/proc/sys/vm/max_map_count") >> most;
+	for (std::string line; std::getline(maps, line);)
+		used++;
+	auto *pages = static_cast<char *>(mmap(nullptr, 2 * page * static_cast<size_t>(most), PROT_READ,
+					       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+	ASSERT_NE(pages, MAP_FAILED);
+	for (int i = 0; i < (most - used - left) / 2; i++)
+		ASSERT_EQ(mprotect(pages + 2 * page * static_cast<size_t>(i) + page, page, PROT_NONE), 0);
+}
+
+void lock_memory()
+{
+	be_nobody_if_root();
+	ASSERT_EQ(mlockall(MCL_FUTURE), 0);
+	limit(RLIMIT_MEMLOCK, 512 * 1024);
+}
+
+struct Limit : Named {
+	std::function<void()> reach;
+	const char *words;
+};
+
+const Limit LIMITS[] = {
+	{"AddressSpace", [] { limit_memory(512 * 1024); }, "the limit on address space, ulimit -v, is reached"},
+	{"Data", [] { limit(RLIMIT_DATA, MIB); }, "the limit on data, ulimit -d, is reached"},
+	{"LockedMemory", lock_memory, "the limit on locked memory, ulimit -l, is reached"},
+	{"Mappings", [] { use_mappings(0); }, "vm.max_map_count"},
+	{"FileSize", [] { limit(RLIMIT_FSIZE, 4096); }, "ftruncate(): File too large (see ulimit -f)"},
+	{"Files", [] { limit(RLIMIT_NOFILE, 5); }, ": Too many open files (see ulimit -n)"},
+};
+
+class Limits : public Each<NicTest, Limit>
+{
+      protected:
+	// In the child. Each call may be the first that fails.
+	void make_all_that_can_be()
+	{
+		VIP_NIC_HANDLE opened;
+		VIP_CQ_HANDLE cq;
+		VIP_VI_HANDLE vi;
+
+		while (VipOpenNic("via_lo", &opened) == VIP_SUCCESS) {
+			nic = opened;
+			VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi);
+			VipCreateCQ(nic, 10, &cq);
+		}
+	}
+};
+
+TEST_P(Limits, AreNamedOnlyIfTheyAreReached)
+{
+	const Child child = in_child({}, [this] {
+		GetParam().reach();
+		make_all_that_can_be();
+		_exit(HasFailure() ? 1 : 0);
+	});
+
+	EXPECT_EQ(child.status, 0) << child.out;
+	EXPECT_NE(child.err.find(GetParam().words), std::string::npos) << child.err;
+	for (const Limit &other : LIMITS)
+		EXPECT_EQ(child.err.find(other.words) == std::string::npos, other.words != GetParam().words)
+			<< other.words << ": " << child.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shortage, Limits, testing::ValuesIn(LIMITS), ByName());
+
+// A server that answers with too many descriptors violates the protocol. It is no shortage, unless there is one here.
+TEST_F(Shortage, OfDescriptorsIsNotToldOfAPeerThatSendsTooMany)
+{
+	for (bool is_short : {false, true}) {
+		const Child child = passing_child(SETTINGS, [&] {
+			const std::string door = "excess" + std::to_string(getpid());
+
+			open("via_lo");
+			a = make_vi();
+			auto gate = std::make_unique<Gate>(VIA_LO, door);
+			auto requested =
+				std::async(std::launch::async, [&] { return request(a, door, PATIENCE, "127.0.0.1"); });
+			Line line = gate->accept();
+			gate.reset();
+			EXPECT_EQ(line.next(), MESSAGE_REQUEST);
+			Spoken accept(VIA_LO, MESSAGE_ACCEPT, door);
+			std::vector<int> fds = accept.fds;
+			while (fds.size() < (is_short ? 2 : 7))
+				fds.push_back(fds[0]);
+			if (is_short)
+				limit(RLIMIT_NOFILE, 3);
+			EXPECT_TRUE(line.say_bytes(&accept.bytes, sizeof(accept.bytes), fds));
+			line.hang_up();
+			EXPECT_EQ(requested.get(), is_short ? VIP_ERROR_RESOURCE : VIP_NO_MATCH);
+		});
+		const std::string shortage = "recvmsg(): Too many open files (see ulimit -n)";
+
+		EXPECT_EQ(child.err.find(shortage) != std::string::npos, is_short) << child.err;
+		EXPECT_EQ(child.err.find("the other end has sent file descriptors as this library does not") == std::string::npos,
+			  is_short)
+			<< child.err;
+	}
 }
 
 // What processes of a user have sent, and nobody has received, counts against the limit of files.
