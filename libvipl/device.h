@@ -256,6 +256,8 @@ struct device_ops {
 	 * Without this function every one may.
 	 */
 	bool (*admit)(struct device *device, int fd, struct description *peer);
+	/* Nobody was found who listens for this, and the request has failed: the log may say more. Or NULL. */
+	void (*tell_no_match)(const struct discriminator *wanted);
 	/* Whether this descriptor, which came with a message, may be one of a description. Touches no other file. */
 	bool (*takes_fd)(int fd);
 

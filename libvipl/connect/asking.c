@@ -78,6 +78,10 @@ void connection_listens(struct connection *connection)
 /* The socket stays until the device is done with the peer. */
 static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
+	const struct device_ops *ops = ops_of(connector_of(connection));
+
+	if (reason == VIP_NO_MATCH && ops->tell_no_match)
+		ops->tell_no_match(&connection->target->wanted);
 	connection->stage = UNCONNECTED;
 	goes_on = endpoint_refused(connection->vi, reason, goes_on);
 	conversation_end(&connection->conversation, last_word);
@@ -262,9 +266,6 @@ static void over(struct connection *connection)
 		no_answer(connection, VIP_TIMEOUT);
 		return;
 	}
-	if (connection->conversation.watched.is_local)
-		log_debug_ratelimited("no permitted listener for this discriminator in this network namespace "
-				      "(docs/PORTING.md, *Containers*)");
 	no_answer(connection, VIP_NO_MATCH);
 }
 

@@ -45,22 +45,42 @@ static bool user_at(unsigned index, uid_t *user)
 	return true;
 }
 
+static bool is_permitted(uid_t wanted)
+{
+	uid_t user;
+
+	for (unsigned i = 0; user_at(i, &user); i++)
+		if (user == wanted)
+			return true;
+	return false;
+}
+
+struct hex {
+	char text[2 * MAX_DISCRIMINATOR_LEN + 1];
+};
+
+static struct hex hex_of(const struct discriminator *wanted)
+{
+	struct hex hex = {""};
+
+	for (unsigned i = 0; i < wanted->length; i++)
+		snprintf(hex.text + 2 * (size_t)i, 3, "%02x", wanted->bytes[i]);
+	return hex;
+}
+
 unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			unsigned number, struct place at[PLACE_ADDRESSES])
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	char text[2 * MAX_DISCRIMINATOR_LEN + 1] = "";
 	uid_t user;
 
 	(void)device;
 	/* We listen as ourselves alone. */
 	if ((!host && number >= PLACES) || !user_at(number / PLACES, &user))
 		return 0;
-	for (unsigned i = 0; i < wanted->length; i++)
-		snprintf(text + 2 * (size_t)i, 3, "%02x", wanted->bytes[i]);
 	at->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 +
 				 (size_t)snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "vipl-%u-%s-%u",
-						  (unsigned)user, text, number % PLACES));
+						  (unsigned)user, hex_of(wanted).text, number % PLACES));
 	memset(&at->address, 0, sizeof(at->address));
 	memcpy(&at->address, &address, sizeof(address));
 	return 1;
@@ -68,7 +88,7 @@ unsigned loopback_place(struct device *device, const struct in6_addr *host, cons
 
 bool loopback_admit(struct device *device, int fd, struct description *peer)
 {
-	uid_t other, user;
+	uid_t other;
 
 	(void)device;
 	if (!user_of_peer(fd, &other, &peer->process))
@@ -79,9 +99,46 @@ bool loopback_admit(struct device *device, int fd, struct description *peer)
 	 */
 	if (other != own_user())
 		peer->process = 0;
-	for (unsigned i = 0; user_at(i, &user); i++)
-		if (user == other)
-			return closer_admits(other);
+	if (is_permitted(other))
+		return closer_admits(other);
 	log_debug_ratelimited("user %u is not permitted to connect (see VIPL_LO_USERS)", (unsigned)other);
 	return false;
+}
+
+/*
+ * A user that listens for the discriminator, and that we do not connect to. In a user namespace its number here may be another
+ * one: the name has the one that it has itself.
+ */
+static bool find_other_user(const struct discriminator *wanted, unsigned *user)
+{
+	const struct hex hex = hex_of(wanted);
+	FILE *sockets = fopen("/proc/self/net/unix", "re");
+	bool is_found = false;
+	char line[512], *name, *end;
+
+	while (sockets && !is_found && fgets(line, sizeof(line), sockets)) {
+		name = strstr(line, "@vipl-");
+		if (!name || name[6] < '0' || name[6] > '9')
+			continue;
+		*user = (unsigned)strtoul(name + 6, &end, 10);
+		is_found = *end == '-' && !strncmp(end + 1, hex.text, strlen(hex.text)) && end[1 + strlen(hex.text)] == '-' &&
+			   !is_permitted((uid_t)*user);
+	}
+	if (sockets)
+		fclose(sockets);
+	return is_found;
+}
+
+void loopback_tell_no_match(const struct discriminator *wanted)
+{
+	static _Atomic int64_t next;
+	unsigned user;
+
+	if (config()->log_level < LOG_LEVEL_INFO || !log_is_due(&next))
+		return;
+	if (find_other_user(wanted, &user))
+		log_info("no permitted listener for this discriminator, but user %u listens, by the number that this user has there (see "
+			 "VIPL_LO_USERS)", user);
+	else
+		log_info("no permitted listener for this discriminator in this network namespace (docs/PORTING.md, *Containers*)");
 }

@@ -458,6 +458,7 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			unsigned number, struct place at[PLACE_ADDRESSES]);
 bool loopback_admit(struct device *device, int fd, struct description *peer);
+void loopback_tell_no_match(const struct discriminator *wanted);
 void loopback_describe(struct device_endpoint *endpoint, struct description *own);
 int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		   const struct connect_info *peer, struct description *description);

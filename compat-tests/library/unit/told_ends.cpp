@@ -4,6 +4,7 @@
 #include "line.h"
 
 #include <fcntl.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 namespace
@@ -87,6 +88,57 @@ TEST_F(ToldEnds, FailedSendsAreNamedInTheDevicesWords)
 		expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
 	});
 	EXPECT_NE(line.find(std::string("a send has failed: ") + ibv_wc_status_str(IBV_WC_RETRY_EXC_ERR)), std::string::npos) << line;
+}
+
+// ---- a request that nobody takes ----
+
+class ToldNoMatch : public NicTest
+{
+      protected:
+	// Listens as this library does in a process that has this user's number, as in another user namespace.
+	static int listen_as(unsigned user, const std::string &name)
+	{
+		const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		sockaddr_un at{};
+		std::string path = "vipl-" + std::to_string(user) + "-";
+		char hex[3];
+
+		for (unsigned char byte : name) {
+			snprintf(hex, sizeof(hex), "%02x", byte);
+			path += hex;
+		}
+		path += "-0";
+		at.sun_family = AF_UNIX;
+		memcpy(at.sun_path + 1, path.data(), path.size());
+		EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr *>(&at),
+			       static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + path.size())), 0);
+		EXPECT_EQ(::listen(fd, 1), 0);
+		return fd;
+	}
+	// What is said of a request for a name for which this user listens.
+	std::string told(const char *users, unsigned user)
+	{
+		const Child child = passing_child({{"VIPL_LOG", "info"}, {"VIPL_GRACE_MSEC", "10"}, {"VIPL_LO_USERS", users}}, [&] {
+			const std::string name = "nobody" + std::to_string(getpid());
+
+			open("via_lo");
+			a = make_vi();
+			const int fd = user ? listen_as(user, name) : -1;
+			EXPECT_EQ(request(a, name, 200, "127.0.0.1"), VIP_NO_MATCH);
+			::close(fd);
+			close();
+		});
+		return child.err;
+	}
+};
+
+TEST_F(ToldNoMatch, NamesAnotherUserThatListens)
+{
+	const std::string another = "but user 4242 listens";
+
+	EXPECT_NE(told("", 4242).find(another), std::string::npos);
+	EXPECT_NE(told("4243", 4242).find(another), std::string::npos);
+	EXPECT_NE(told("", 0).find("in this network namespace"), std::string::npos);
 }
 
 // ---- another user: the kernel serves an RDMA device, by EACCES, to nobody but the one who has opened it ----

@@ -108,6 +108,14 @@ class Containers(unittest.TestCase):
         self.assertIn("VIP_NO_MATCH", said)
         self.assertIn("does not map", said)
 
+    def test_in_a_user_namespace_the_number_counts_that_the_server_has_there(self):
+        def user(number):
+            return ["unshare", "--user", "--map-user=" + number, "--"]
+        status, said = self.run_pair(user("4242"), user("77"), grace="500")
+        self.assertEqual(status, 1, said)
+        self.assertIn("but user 4242 listens", said)
+        self.expect_works(user("4242"), user("77"), users=("", "4242"))
+
     test_two_networks_do_not_match = partialmethod(expect_no_match, [], OTHER_NETWORK)
 
     def test_only_addresses_of_this_machine_mean_the_nic_where_sockets_take_any(self):
