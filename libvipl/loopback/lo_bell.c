@@ -129,15 +129,6 @@ int bell_ring(int from_fd, uint64_t number)
 	return 0;
 }
 
-/* A peer can have its own bell refused to us, but not ours. So ours tells whether the device is lost. */
-void loopback_ring(struct loopback_device *device, uint64_t number)
-{
-	int error = bell_ring(device->bell.fd, number);
-
-	if (is_refused(error) && is_refused(bell_ring(device->bell.fd, device->bell_name)))
-		device_lost(device->nic, "sendto() and sendmsg()", error);
-}
-
 bool bell_takes_no_descriptors(void)
 {
 	return !atomic_load_explicit(&takes_descriptors, memory_order_relaxed);

@@ -3,13 +3,14 @@
  * Bells that cannot be emptied now, because descriptors came with a ring, which closer.c takes. The bell would stay readable,
  * so nobody watches it until the next tick, which rings it once more. Since Linux 6.16 nobody can send descriptors to a bell.
  * Before that, each channel's bell is in an epoll descriptor of its own, on which the sleepers sleep.
- * And the timer that ticks.
+ * Also the rings that are refused to a thread. And the timer that ticks.
  */
 #include <errno.h>
 #include <sys/timerfd.h>
 
 #include "base/cause.h"
 #include "base/fd.h"
+#include "base/thread.h"
 #include "loopback.h"
 
 void left_alone_init(struct loopback_device *device)
@@ -101,6 +102,39 @@ void left_alone_bell(struct loopback_device *device)
 	left_alone_wait(device);
 }
 
+/*
+ * A peer can have its own bell refused to us, but not ours. So ours tells whether this thread may ring none: then the agent rings
+ * all of them. Landlock and filters can hold for some threads only. If it is refused to the agent, the device is lost.
+ */
+void loopback_ring(struct loopback_device *device, uint64_t number)
+{
+	int error = bell_ring(device->bell.fd, number);
+
+	if (!is_refused(error) || !is_refused(bell_ring(device->bell.fd, device->bell_name)))
+		return;
+	if (thread_is_agent) {
+		device_lost(device->nic, "sendto() and sendmsg()", error);
+	} else {
+		atomic_store(&device->left_alone.rings, true);
+		left_alone_wait(device);
+	}
+}
+
+/* Of peers, and of this process. */
+static void ring_all(struct loopback_device *device)
+{
+	struct loopback_endpoint *endpoint;
+	struct loopback_cq *cq;
+
+	LIST_FOREACH(endpoint, &device->linked, in_linked) {
+		loopback_ring(device, endpoint->peer_channel_bell);
+		loopback_ring(device, endpoint->peer_agent_bell);
+	}
+	TAILQ_FOREACH (cq, &device->cqs, in_device)
+		loopback_ring(device, cq->channel->bell_name);
+	loopback_ring(device, device->bell_name);
+}
+
 void left_alone_tick(struct loopback_device *device)
 {
 	struct left_alone *left_alone = &device->left_alone;
@@ -118,6 +152,8 @@ void left_alone_tick(struct loopback_device *device)
 		loopback_ring(device, channel->bell_name);
 	}
 	pthread_mutex_unlock(&left_alone->lock);
+	if (atomic_exchange(&left_alone->rings, false)) /* after `any`: a thread writes to it before */
+		ring_all(device);
 	if (!left_alone->bell)
 		return;
 	left_alone->bell = false;

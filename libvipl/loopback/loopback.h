@@ -25,6 +25,7 @@
 /* lo_left_alone.c */
 struct left_alone {
 	atomic_bool any; /* until the next tick */
+	atomic_bool rings; /* of a thread that may not ring: then all are rung */
 	bool bell;	 /* the device's; guarded by the NIC's lock */
 	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
 	LIST_HEAD(, loopback_channel) channels;
@@ -276,14 +277,13 @@ static inline struct loopback_receive *receive_at(const struct loopback_endpoint
 
 /*
  * lo_bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
- * return 0 or errno. loopback_ring() and loopback_drain() report errors to the device.
+ * return 0 or errno. loopback_drain() reports errors to the device.
  */
 int bell_create(uint64_t *number, bool is_guarded);
 void bell_destroy(int fd);
 int bell_ring(int from_fd, uint64_t number);
 int bell_drain(int fd);
 bool bell_takes_no_descriptors(void);
-void loopback_ring(struct loopback_device *device, uint64_t number);
 /* Returns false if something is left that cannot be taken now. */
 bool loopback_drain(struct loopback_device *device, int fd);
 
@@ -299,6 +299,8 @@ void left_alone_init(struct loopback_device *device);
 void left_alone_destroy(struct loopback_device *device);
 /* There is a tick soon. */
 void left_alone_wait(struct loopback_device *device);
+/* As bell_ring(). Reports errors to the device. */
+void loopback_ring(struct loopback_device *device, uint64_t number);
 /* Returns the descriptor that is readable when the channel's bell rings, or -1 and errno. */
 int channel_open(struct loopback_channel *channel);
 void channel_close(struct loopback_channel *channel);

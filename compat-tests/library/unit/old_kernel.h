@@ -15,11 +15,12 @@
 
 constexpr unsigned OPTION_PASSRIGHTS = 83; // SO_PASSRIGHTS
 
-template <size_t count> bool filter_calls(sock_filter (&code)[count])
+// For all threads, unless the flags are 0.
+template <size_t count>
+bool filter_calls(sock_filter (&code)[count], unsigned flags = SECCOMP_FILTER_FLAG_TSYNC)
 {
 	sock_fprog program = {count, code};
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program); // for all threads
+	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
 
 // Linux before 6.16, where others can send descriptors to a bell; and sockets have no filters, so that all can ring it.
@@ -80,7 +81,7 @@ inline int make_closing_hang(unsigned first, unsigned last)
 }
 
 // The call of this number fails with that error.
-inline bool refuse_call(unsigned number, int error)
+inline bool refuse_call(unsigned number, int error, unsigned flags = SECCOMP_FILTER_FLAG_TSYNC)
 {
 	sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
@@ -88,7 +89,7 @@ inline bool refuse_call(unsigned number, int error)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	return filter_calls(code);
+	return filter_calls(code, flags);
 }
 
 inline bool have_no_more_threads()
