@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""tool.py wire|hosts|arguments|home: tests what of tools/with-hosts, with-rxe and setup needs no guest."""
+"""tool.py wire|hosts|arguments|home|kernels: tests what of tools/with-hosts, with-rxe and setup needs no guest."""
 
 import contextlib
 import io
@@ -342,7 +342,127 @@ class HomeTest(unittest.TestCase):
         self.assertEqual((98, "no guest\n"), (done.returncode, done.stderr))
 
 
+# Stand for apt: what Debian offers lies in $PACKAGES.
+APT_CACHE = """#!/bin/sh
+for word; do
+    case $word in
+        linux-image-amd64) cat "$PACKAGES/metapackage" ;;
+        linux-image-*) dpkg-deb --field "$PACKAGES/$word"_1_amd64.deb ;;
+    esac
+done
+"""
+APT_GET = """#!/bin/sh
+for word; do
+    case $word in
+        indextargets) echo "file:$PACKAGES/debian/" ;;
+        update) [ ! -e "$PACKAGES/unreachable" ] || { echo "E: no server" >&2; exit 100; } ;;
+        linux-*) cp "$PACKAGES/$word"_1_amd64.deb . || exit 100 ;;
+    esac
+done
+"""
+
+
+class KernelsTest(unittest.TestCase):
+    """Debian's kernel is in one package, or, since Linux 7.2, in three with an empty one that needs them."""
+
+    WHOLE = {"linux-image-6-amd64": ("boot/vmlinuz-6-amd64", "lib/modules/6-amd64/kernel/a.ko")}
+    SPLIT = {"linux-image-7+deb-amd64": (), "linux-base-7+deb-amd64": ("usr/lib/modules/7+deb-amd64/modules.order",),
+             "linux-binary-7+deb-amd64": ("usr/lib/modules/7+deb-amd64/vmlinuz",),
+             "linux-modules-7+deb-amd64": ("usr/lib/modules/7+deb-amd64/kernel/a.ko",)}
+
+    def setUp(self):
+        self.root = self.enterContext(tempfile.TemporaryDirectory())
+        for name, text in ("apt-cache", APT_CACHE), ("apt-get", APT_GET), ("depmod", "#!/bin/sh\n"), ("dpkg-query", ""):
+            self.write("bin/" + name, text or "#!/bin/sh\nfor word; do echo \"$word:amd64 installed\"; done\n", 0o755)
+        self.write("cache/libvipl/venv/complete-1.42", "")
+        self.write("cache/libvipl/venv/bin/python", "#!/bin/sh\n", 0o755)
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(path, mode)
+
+    def package(self, name, files, depends, version="1"):
+        self.write("tree/DEBIAN/control", "Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: nobody\n"
+                   "Description: none\nDepends: %s\n" % (name, version, depends))
+        for file in files:
+            self.write("tree/" + file, "")
+        os.makedirs(self.root + "/offer", exist_ok=True)
+        done = run("dpkg-deb", "--build", self.root + "/tree", "%s/offer/%s_%s_amd64.deb" % (self.root, name, version))
+        self.assertEqual(0, done.returncode, done.stderr)
+        shutil.rmtree(self.root + "/tree")
+
+    def offer(self, packages, leaves_out=()):
+        names = list(packages)
+        for name in names:
+            depends = ", ".join("%s (= 1)" % part for part in names[1:]) if name == names[0] else "kmod"
+            if name not in leaves_out:
+                self.package(name, packages[name], "initramfs-tools | dracut, " + depends if depends else "kmod")
+        self.write("offer/metapackage", "Package: linux-image-amd64\nDepends: linux-base-amd64 (= 1), %s (= 1)\n" % names[0])
+        return "%s/offer/%s_1_amd64.deb" % (self.root, names[0])
+
+    def setup(self, *words):
+        return run("bash", TOOLS + "/setup", *words, env=dict(
+            os.environ, PATH=self.root + "/bin:" + os.environ["PATH"], PACKAGES=self.root + "/offer",
+            XDG_CACHE_HOME=self.root + "/cache"))
+
+    def expect_kernel(self, directory, version):
+        for name in "version", "boot/vmlinuz-" + version, "lib/modules/%s/kernel/a.ko" % version:
+            self.assertTrue(os.path.exists(os.path.join(directory, name)), name)
+
+    def test_the_system_s(self):
+        for packages, version in (self.WHOLE, "6-amd64"), (self.SPLIT, "7+deb-amd64"):
+            with self.subTest(version):
+                self.offer(packages)
+                done = self.setup("guest")
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.expect_kernel(self.root + "/cache/libvipl/kernel", version)
+                shutil.rmtree(self.root + "/cache/libvipl/kernel")
+
+    def test_of_a_file(self):
+        for packages, version in (self.WHOLE, "6-amd64"), (self.SPLIT, "7+deb-amd64"):
+            with self.subTest(version):
+                done = self.setup("kernel", self.offer(packages))
+                self.assertEqual(0, done.returncode, done.stderr)
+                self.expect_kernel(done.stdout.strip(), version)
+
+    def test_of_a_file_whose_parts_are_not_there(self):
+        file = self.offer(self.SPLIT, leaves_out=["linux-binary-7+deb-amd64"])
+        self.package("linux-binary-7+deb-amd64", self.SPLIT["linux-binary-7+deb-amd64"], "kmod", "2")  # of another version
+        done = self.setup("kernel", file)
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertIn("linux-binary-7+deb-amd64_", done.stderr)
+
+    def test_the_newest(self):
+        self.offer(self.SPLIT)
+        self.write("offer/debian/dists/stable/Release", "Suite: stable\nCodename: later\n")
+        done = self.setup("kernel", "newest")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.expect_kernel(done.stdout.strip(), "7+deb-amd64")
+        with open(self.root + "/cache/libvipl/apt/debian.sources", encoding="utf-8") as file:
+            self.assertIn("Suites: sid later-backports\n", file.read())
+        shutil.rmtree(self.root + "/offer")
+        done = self.setup("kernel", "newest")  # within a day nobody is asked
+        self.assertEqual(0, done.returncode, done.stderr)
+
+    def test_the_newest_where_it_cannot_be_had(self):
+        for release, unreachable in (False, False), (True, True), (True, False):
+            with self.subTest(release=release, unreachable=unreachable):
+                self.write("offer/metapackage", "")
+                if release:
+                    self.write("offer/debian/dists/stable/Release", "Codename: later\n")
+                if unreachable:
+                    self.write("offer/unreachable", "")
+                done = self.setup("kernel", "newest")
+                self.assertEqual((1, ""), (done.returncode, done.stdout))
+                self.assertIn("there is no way to the newest kernel: ", done.stderr)
+                shutil.rmtree(self.root + "/offer")
+
+
 if __name__ == "__main__":
-    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest, "home": HomeTest}[sys.argv[1]]
+    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest, "home": HomeTest,
+             "kernels": KernelsTest}[sys.argv[1]]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())
