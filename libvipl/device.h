@@ -237,10 +237,13 @@ struct device_ops {
 	/*
 	 * [nic] For an endpoint that has stalled and whose connection goes on. endpoint_rewind() forgets all
 	 * posted work without a report; receives can be posted after it. endpoint_resume() lets messages in
-	 * and sends out again. An error of either ends the connection. A device that never reports a stall has neither.
+	 * and sends out again. An error of either ends the connection, but EAGAIN of endpoint_rewind(): there is no way out now, so
+	 * messages are lost until device_changed(). A device that never reports a stall has neither.
 	 */
 	int (*endpoint_rewind)(struct device_endpoint *endpoint);
 	int (*endpoint_resume)(struct device_endpoint *endpoint);
+	/* [nic] After device_changed(): the endpoint has a way out again, or another one. Needed by who reports that. */
+	bool (*endpoint_has_moved)(struct device_endpoint *endpoint);
 
 	/*
 	 * The places at which processes listen for a discriminator, counted from 0. With a host: where a request to that host
@@ -320,6 +323,11 @@ bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length, bool c
 /* Copies into the oldest receive that is not done, from byte `offset` on. The CQ's lock is held. */
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length, bool carefully);
 /*
+ * Returns true if all memory of the oldest work that is not done is registered still, as it was when it was posted. The CQ's
+ * lock is held.
+ */
+bool workqueue_is_registered(struct workqueue *queue);
+/*
  * The endpoint of an Unreliable VI has stopped after an error. Deferred work will rewind and resume it. Work that the endpoint
  * reports until then is done. Its other receives are posted to it again, and its other sends count as done. The CQ's lock is
  * held.
@@ -352,10 +360,17 @@ void device_routed(struct nic *nic, const struct in6_addr *host);
 void endpoint_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */
 void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);
+/*
+ * [nic] From within endpoint_stop(): a request of the peer's was at fault, and the device has answered it. The peer ends the
+ * connection by itself then. The word of our end might come before the answer, and the peer not learn what was wrong.
+ */
+void endpoint_answered(struct vi *vi);
 /* [nic] The device has seen an error that no completion reports. It ends the connection. */
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] As workqueue_stalled(), for an error that no completion reports. */
 void endpoint_stalled(struct vi *vi);
+/* [nic] The device's addresses have changed, which concerns Unreliable VIs. */
+void device_changed(struct nic *nic);
 /* [nic] The CQ takes no completions any more. The connections of its VIs end. */
 void cq_failed(struct cq *cq);
 /* [nic] The device is gone. All connections of the NIC end. */

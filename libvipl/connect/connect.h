@@ -93,8 +93,8 @@ void connection_cancel(struct connection *connection, VIP_RETURN reason);
  * young for an answer; else VIP_TIMEOUT.
  */
 void connection_expire(struct connection *connection);
-/* Ends an attempt or a connection, and informs the peer, if there is one. */
-void connection_close(struct connection *connection);
+/* Ends an attempt or a connection, and informs the peer, if there is one: in silence only if it does not end by itself soon. */
+void connection_close(struct connection *connection, bool in_silence);
 
 /* ---- reports, which are implemented above ---- */
 

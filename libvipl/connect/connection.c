@@ -162,15 +162,18 @@ struct connection *connection_create(struct connector *connector, struct vi *vi,
 
 void connection_destroy(struct connection *connection)
 {
-	connection_close(connection);
+	connection_close(connection, false);
 	free(connection);
 }
 
-void connection_close(struct connection *connection)
+void connection_close(struct connection *connection, bool in_silence)
 {
 	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
 
 	connection->stage = UNCONNECTED;
 	connection_decided(connection);
-	conversation_end(&connection->conversation, last_word);
+	if (last_word && in_silence)
+		conversation_leave(&connection->conversation);
+	else
+		conversation_end(&connection->conversation, last_word);
 }

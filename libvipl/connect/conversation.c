@@ -254,3 +254,10 @@ void conversation_end(struct conversation *conversation, enum message_code last_
 	else
 		socket_close(watched, true);
 }
+
+void conversation_leave(struct conversation *conversation)
+{
+	conversation_close_fds(conversation);
+	conversation->received = 0;
+	bid_farewell(&conversation->watched);
+}

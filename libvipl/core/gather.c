@@ -32,6 +32,24 @@ static struct segment read_segment(const VIP_DATA_SEGMENT *data)
 				READ_ONCE(data->Handle)};
 }
 
+bool workqueue_is_registered(struct workqueue *queue)
+{
+	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
+	const VIP_DESCRIPTOR *descriptor = queue->ring[done & (QUEUE_DESCRIPTORS - 1)].descriptor;
+	unsigned count;
+
+	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
+		return true;
+	count = READ_ONCE(descriptor->CS.SegCount);
+	for (unsigned i = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK ? 1 : 0; i < count && i < MAX_SEGMENTS; i++) {
+		struct segment segment = read_segment(&descriptor->DS[i].Local);
+
+		if (segment.length && !is_registered(queue->vi, &segment, &segment, queue->is_receive))
+			return false;
+	}
+	return true;
+}
+
 static bool copy_segments(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, uint32_t offset,
 			  uint8_t *plain, uint32_t length, bool to_plain, bool carefully)
 {

@@ -2,6 +2,7 @@
 /* The states of a VI and the ways between them. Connecting it is connecting.c's. */
 #include "vi.h"
 
+#include <errno.h>
 #include <sched.h>
 
 #include "base/deadline.h"
@@ -96,8 +97,9 @@ static void tear_down(struct vi *vi, enum queue_mode receive_mode)
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	take_all_completions(vi); /* what came before the end still arrives */
+	vi->is_answered = false;
 	stop_endpoint(vi);
-	connection_close(vi->connection);
+	connection_close(vi->connection, vi->is_answered && !vi->closed_by_peer && !vi->nic->failed);
 	workqueue_recall(&vi->send, QUEUE_FLUSHES);
 	workqueue_recall(&vi->receive, receive_mode);
 	workqueue_flush(&vi->send);
@@ -123,7 +125,7 @@ void vi_abandon(struct vi *vi)
 	workqueue_drop(&vi->receive);
 	if (at_work)
 		stop_endpoint(vi);
-	connection_close(vi->connection);
+	connection_close(vi->connection, false);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, VIP_INVALID_PARAMETER);
 }
@@ -171,7 +173,7 @@ void vi_break(struct vi *vi)
 
 /*
  * Receives come back and are posted again in their order. Sends are not: they may have gone out, and even an unreliable
- * message does not arrive twice.
+ * message does not arrive twice. If the endpoint has no way out (EAGAIN) receives stay here, and sends are lost.
  */
 void vi_revive(struct vi *vi)
 {
@@ -193,7 +195,7 @@ void vi_revive(struct vi *vi)
 		workqueue_set_mode(&vi->receive, QUEUE_OPEN);
 		error = ops_of(vi)->endpoint_resume(vi->endpoint);
 	}
-	if (error) {
+	if (error && error != EAGAIN) {
 		break_live(vi, VIP_ERROR_CONN_LOST);
 		return;
 	}
@@ -234,6 +236,11 @@ void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
 	vi->cause = error;
 }
 
+void endpoint_answered(struct vi *vi)
+{
+	vi->is_answered = true;
+}
+
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	atomic_store(&vi->broken, true);
@@ -244,6 +251,15 @@ void endpoint_stalled(struct vi *vi)
 {
 	atomic_store(&vi->stalled, true);
 	vi_revive(vi);
+}
+
+void device_changed(struct nic *nic)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		if (has_connection(vi) && ops_of(vi)->endpoint_has_moved(vi->endpoint))
+			vi_revive(vi);
 }
 
 void cq_failed(struct cq *cq)

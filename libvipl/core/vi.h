@@ -44,6 +44,7 @@ struct vi {
 	pthread_cond_t changed;	  /* an attempt has its result */
 	VIP_ERROR_CODE cause;	  /* why the connection ends */
 	bool closed_by_peer;	  /* the peer has said that it ends the connection */
+	bool is_answered;	  /* the device has answered a request of the peer's that was at fault */
 	struct connect_info peer; /* valid when connected */
 };
 

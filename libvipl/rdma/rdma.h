@@ -71,6 +71,7 @@ struct verbs_device {
 	struct rdma_cm_id *id; /* hears of the device's removal; NULL: it could not be had */
 	uid_t user;	 /* who opened it: the kernel serves no other one */
 	bool is_refused; /* the kernel has said so */
+	bool hears;	 /* its events are being read */
 	struct staging staging;
 	LIST_HEAD(, verbs_route) routes;
 	STAILQ_HEAD(, verbs_endpoint) unused_endpoints; /* destroyed; their memory is for later ones only */
@@ -118,7 +119,11 @@ struct verbs_endpoint {
 	struct verbs_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	bool is_careful; /* the program may have protected its memory: the processor does not copy */
 	bool was_connected;  /* the queue pair, to any peer */
+	bool is_adrift; /* it has no way out, as our GID is gone */
 	atomic_bool drained; /* since it was stopped */
+	atomic_bool refuses; /* the device has told that a request of the peer's was at fault */
+	atomic_bool fails;   /* the device has told of an error of our own */
+	VIP_ERROR_CODE cause; /* the one that an event has told, or VIP_ERROR_CONN_LOST */
 	atomic_bool stopped;	 /* flushed work is no error: the endpoint was stopped */
 
 	/* Connecting: verbs_route.c, verbs_path.c. */
@@ -165,6 +170,8 @@ void verbs_socket(const struct verbs_device *device, const struct in6_addr *host
 /* verbs_events.c */
 /* From now on the agent gets its events. 0 or errno. */
 int verbs_watch_events(struct verbs_device *device);
+/* [nic] Reads the device's events that have come. */
+void verbs_hear(struct verbs_device *device);
 /* 0, or -1 and errno. */
 int verbs_set_nonblocking(int fd);
 
@@ -176,6 +183,8 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
+/* Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. */
+int verbs_path_find_gid(struct verbs_device *device, struct verbs_path *path);
 /* Adds what our own port has for a path from its GID, of its version of RoCE. 0 or errno. */
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path);
 void verbs_describe(struct device_endpoint *endpoint, struct description *own);
@@ -196,6 +205,7 @@ bool verbs_awaits_acks(struct device_endpoint *endpoint);
 /* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
 int verbs_endpoint_resume(struct device_endpoint *endpoint);
+bool verbs_endpoint_has_moved(struct device_endpoint *endpoint);
 
 /* verbs_transfer.c */
 int verbs_post_send(struct device_endpoint *endpoint, const struct device_send *send);

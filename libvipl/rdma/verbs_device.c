@@ -409,6 +409,7 @@ const struct device_ops verbs_device_ops = {
 	.endpoint_reset = verbs_endpoint_reset,
 	.endpoint_rewind = verbs_endpoint_rewind,
 	.endpoint_resume = verbs_endpoint_resume,
+	.endpoint_has_moved = verbs_endpoint_has_moved,
 	.post_send = verbs_post_send,
 	.post_receive = verbs_post_receive,
 	.place = verbs_place,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 
 #include "base/container.h"
+#include "base/fd.h"
 #include "base/log.h"
 #include "rdma.h"
 
@@ -44,12 +45,14 @@ static VIP_ERROR_CODE refused_operation(const struct verbs_endpoint *endpoint)
 
 static void qp_event(struct verbs_endpoint *endpoint, enum ibv_event_type type)
 {
-	if (verbs_is_unreliable(endpoint))
+	if (verbs_is_unreliable(endpoint)) {
 		endpoint_stalled(endpoint->vi);
-	else
-		endpoint_failed(endpoint->vi, type == IBV_EVENT_QP_ACCESS_ERR
-						      ? refused_operation(endpoint)
-						      : VIP_ERROR_CONN_LOST);
+		return;
+	}
+	if (type == IBV_EVENT_QP_ACCESS_ERR)
+		endpoint->cause = refused_operation(endpoint);
+	atomic_store_explicit(type == IBV_EVENT_QP_FATAL ? &endpoint->fails : &endpoint->refuses, true, memory_order_relaxed);
+	endpoint_failed(endpoint->vi, endpoint->cause);
 }
 
 static void async_event(struct verbs_device *device, const struct ibv_async_event *event)
@@ -66,22 +69,33 @@ static void async_event(struct verbs_device *device, const struct ibv_async_even
 	case IBV_EVENT_DEVICE_FATAL:
 		device_failed(device->nic);
 		break;
+	case IBV_EVENT_GID_CHANGE:
+		device_changed(device->nic);
+		break;
 	default:
 		break;
 	}
 }
 
-static void async_ready(struct watch *watch)
+void verbs_hear(struct verbs_device *device)
 {
-	struct verbs_device *device = container_of(watch, struct verbs_device, async_watch);
 	struct ibv_async_event event;
 
+	if (device->hears || !fd_is_own(device->context->async_fd)) /* an event has led here; or see verbs_close() */
+		return;
+	device->hears = true;
 	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
 	while (!ibv_get_async_event(device->context, &event)) {
 		log_debug("asynchronous event: %s", ibv_event_type_str(event.event_type));
 		async_event(device, &event);
 		ibv_ack_async_event(&event);
 	}
+	device->hears = false;
+}
+
+static void async_ready(struct watch *watch)
+{
+	verbs_hear(container_of(watch, struct verbs_device, async_watch));
 }
 
 int verbs_set_nonblocking(int fd)

@@ -45,8 +45,7 @@ static uint8_t roce_version(const struct ibv_gid_entry *entry)
 	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 2 : entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1 : 0;
 }
 
-/* Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. */
-static int find_gid(struct verbs_device *device, struct verbs_path *path)
+int verbs_path_find_gid(struct verbs_device *device, struct verbs_path *path)
 {
 	const uint8_t wanted = path->roce_version;
 	bool is_found = false;
@@ -95,7 +94,7 @@ static int find_pkey(struct verbs_device *device, struct verbs_path *path)
 
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
-	int error = find_gid(device, path);
+	int error = verbs_path_find_gid(device, path);
 	const char *lacks = error ? "GID" : "partition key";
 
 	if (!error)
@@ -259,14 +258,14 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	struct description_bytes bytes;
-	int error = 0;
+	int error;
 
 	(void)own;
 	memcpy(&bytes, description->bytes, sizeof(bytes));
 	if (bytes.mtu < IBV_MTU_256 || bytes.mtu > IBV_MTU_4096)
 		return EPROTO;
-	if (accepts)
-		error = reverse_path(endpoint, &bytes, &peer->host);
+	/* A route is kept for a while, and our GID may have another index by now. */
+	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : verbs_path_find_gid(endpoint->device, &endpoint->path);
 	if (error)
 		return error;
 	if (bytes.mtu < endpoint->path.mtu)

@@ -237,6 +237,9 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 
 	limit_inline(endpoint);
 	endpoint->own_psn = any_psn();
+	endpoint->cause = VIP_ERROR_CONN_LOST;
+	atomic_store_explicit(&endpoint->refuses, false, memory_order_relaxed);
+	atomic_store_explicit(&endpoint->fails, false, memory_order_relaxed);
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
 	if (!endpoint->was_connected && endpoint->qp->state == IBV_QPS_RESET && !move_to_init(endpoint))
 		return 0;
@@ -271,10 +274,40 @@ static void drain_qp(struct verbs_endpoint *endpoint)
 	       clock_nsec() < deadline && !sched_yield());
 }
 
+static bool is_in_error(struct verbs_endpoint *endpoint)
+{
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr attributes;
+
+	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
+	       attributes.qp_state == IBV_QPS_ERR;
+}
+
+/*
+ * A device may tell of an error before it has answered the request at fault, as soft-RoCE does (by events since Linux 7.2, and
+ * by the completion of a receive). It does not answer in ERR, and the peer would not learn what was wrong. So the queue pair
+ * goes to ERR by itself, which takes a device no longer than its answer.
+ */
+static void let_answer(struct verbs_endpoint *endpoint)
+{
+	int64_t deadline = clock_nsec() + DRAIN_NSEC;
+
+	while (!is_in_error(endpoint) && clock_nsec() < deadline)
+		sched_yield();
+}
+
 void verbs_endpoint_stop(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
+	verbs_hear(endpoint->device); /* the cause may have come behind its consequences */
+	if (!verbs_is_unreliable(endpoint) && atomic_load_explicit(&endpoint->refuses, memory_order_relaxed) &&
+	    !atomic_load_explicit(&endpoint->fails, memory_order_relaxed)) {
+		let_answer(endpoint);
+		endpoint_answered(endpoint->vi);
+	}
+	if (endpoint->cause != VIP_ERROR_CONN_LOST)
+		endpoint_ends_for(endpoint->vi, endpoint->cause);
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
 	if (!change_state(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
 	    !workqueue_with_device(endpoint->receive_queue))
@@ -301,33 +334,33 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 }
 
 /*
- * Soft-RoCE of newer kernels (seen in Linux 6.12) queues acknowledgements, and drops those that are queued when the queue pair
- * changes to ERR. So sends that the peer received before it disconnected would be flushed.
+ * What the peer has answered may come behind the word of its end. Soft-RoCE of newer kernels (seen in Linux 6.12) also queues
+ * acknowledgements, and drops those that are queued when the queue pair changes to ERR.
  */
 bool verbs_awaits_acks(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	return verbs_is_soft(endpoint->device) && !verbs_is_unreliable(endpoint) &&
-	       workqueue_with_device(endpoint->send_queue);
+	return !verbs_is_unreliable(endpoint) && workqueue_with_device(endpoint->send_queue);
 }
 
-static bool has_stalled(struct verbs_endpoint *endpoint)
-{
-	struct ibv_qp_init_attr unused;
-	struct ibv_qp_attr attributes;
-
-	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
-	       attributes.qp_state == IBV_QPS_ERR;
-}
-
-/* Soft-RoCE may still be working on a message with an error, and change to ERR after the change to RESET. */
+/*
+ * Soft-RoCE may still be working on a message with an error, and change to ERR after the change to RESET.
+ *
+ * Our GID may have another index by now, or be gone for a while. Until it is back the queue pair stays in ERR, where sends are
+ * lost, as those on a broken wire.
+ */
 int verbs_endpoint_rewind(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	unsigned tries = 0;
 	int error;
 
+	endpoint->is_adrift = verbs_path_complete(endpoint->device, &endpoint->path) == ENODEV;
+	if (endpoint->is_adrift && !change_state(endpoint, IBV_QPS_ERR)) {
+		next_generation(endpoint);
+		return EAGAIN;
+	}
 	do {
 		error = change_state(endpoint, IBV_QPS_ERR);
 		if (!error)
@@ -336,11 +369,20 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 		if (error)
 			break;
 		error = move_to_init(endpoint);
-	} while (error && ++tries < REWINDS && has_stalled(endpoint));
+	} while (error && ++tries < REWINDS && is_in_error(endpoint));
 	if (error)
 		log_error_ratelimited("queue pair %u: cannot begin anew after an error: %s", endpoint->qp->qp_num,
 				      failure_of("ibv_modify_qp()", error));
 	return error;
+}
+
+bool verbs_endpoint_has_moved(struct device_endpoint *base)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	struct verbs_path now = endpoint->path;
+
+	return verbs_is_unreliable(endpoint) && !verbs_path_find_gid(endpoint->device, &now) &&
+	       (endpoint->is_adrift || now.own_gid_index != endpoint->path.own_gid_index);
 }
 
 int verbs_endpoint_resume(struct device_endpoint *base)
@@ -348,7 +390,7 @@ int verbs_endpoint_resume(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	int error = verbs_endpoint_start(endpoint);
 
-	if (error && has_stalled(endpoint))
+	if (error && is_in_error(endpoint))
 		return 0; /* a message that came before RTS has stopped it again, and a completion will tell */
 	if (error)
 		log_error_ratelimited("queue pair %u: cannot go on after an error: %s", endpoint->qp->qp_num,

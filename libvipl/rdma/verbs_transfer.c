@@ -258,7 +258,7 @@ int verbs_post_receive(struct device_endpoint *base, const struct segment *segme
 }
 
 /* The error bit of VIA that a failed work request gets. Devices differ in the details. */
-static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rdma)
+static uint32_t error_bit(struct workqueue *queue, enum ibv_wc_status status, bool is_receive, bool is_rdma)
 {
 	switch (status) {
 	case IBV_WC_SUCCESS:
@@ -268,8 +268,10 @@ static uint32_t error_bit(enum ibv_wc_status status, bool is_receive, bool is_rd
 	case IBV_WC_LOC_LEN_ERR:
 		return VIP_STATUS_LENGTH_ERROR;
 	case IBV_WC_LOC_QP_OP_ERR:
-		/* Of rxe: the message is too long for the receive; or a send has a bad key. */
-		return is_receive ? VIP_STATUS_LENGTH_ERROR : VIP_STATUS_PROTECTION_ERROR;
+		/* Of soft-RoCE also: memory is not registered any more; or the message is too long for the receive. */
+		if (!workqueue_is_registered(queue))
+			return VIP_STATUS_PROTECTION_ERROR;
+		return is_receive ? VIP_STATUS_LENGTH_ERROR : VIP_STATUS_TRANSPORT_ERROR;
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_ACCESS_ERR:
 		return VIP_STATUS_PROTECTION_ERROR;
@@ -327,13 +329,16 @@ static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endp
 						     const struct ibv_wc *completion)
 {
 	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
-	uint32_t status = error_bit(completion->status, is_receive,
+	uint32_t status = error_bit(is_receive ? endpoint->receive_queue : endpoint->send_queue, completion->status, is_receive,
 				    completion->wr_id & VERBS_WR_ID_RDMA);
 
 	if (status && status != VIP_STATUS_DESC_FLUSHED_ERROR)
 		log_ratelimited(LOG_LEVEL_INFO, "queue pair %u: a %s has failed: %s (0x%x)", completion->qp_num,
 				is_receive ? "receive" : "send",
 				ibv_wc_status_str(completion->status), completion->vendor_err);
+	/* Sends are flushed with ours that has failed, or with the receives. */
+	if (status && (is_receive || status != VIP_STATUS_DESC_FLUSHED_ERROR))
+		atomic_store_explicit(is_receive ? &endpoint->refuses : &endpoint->fails, true, memory_order_relaxed);
 	if (status && verbs_is_unreliable(endpoint) &&
 	    !verbs_unreliable_error(endpoint, is_receive, &status))
 		return;

@@ -50,7 +50,7 @@ const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTE
 // All others are transport errors.
 const Case cases[] = {
 	{IBV_WC_LOC_LEN_ERR, LENGTH, LENGTH, LENGTH},
-	{IBV_WC_LOC_QP_OP_ERR, PROTECTION, PROTECTION, LENGTH},
+	{IBV_WC_LOC_QP_OP_ERR, TRANSPORT, TRANSPORT, LENGTH}, // the memory is registered
 	{IBV_WC_LOC_PROT_ERR, PROTECTION, PROTECTION, PROTECTION},
 	{IBV_WC_WR_FLUSH_ERR, FLUSHED, FLUSHED, FLUSHED},
 	{IBV_WC_LOC_ACCESS_ERR, PROTECTION, PROTECTION, PROTECTION},
@@ -141,6 +141,53 @@ TEST_F(Statuses, BreakTheConnectionAlsoWhenTheProgramAsksForTheStateOnly)
 	EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }, 2000));
 	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, a) == 1; }, 2000));
 	EXPECT_TRUE(eventually([&] { return errors.count(VIP_ERROR_CONN_LOST, b) == 1; }, 2000));
+}
+
+struct Kind : Named {
+	unsigned control; // of the send; VIP_CONTROL_OP_MASK: it is of the receive
+	VIP_UINT32 operation;
+};
+
+using Deregistered = Each<Statuses, Kind>;
+
+// Soft-RoCE reports memory that is gone as an error of the queue pair. So does it an address that is gone.
+TEST_P(Deregistered, MemoryOfPostedWorkIsAProtectionError)
+{
+	const bool is_receive = GetParam().control == VIP_CONTROL_OP_MASK;
+	Memory gone;
+	VIP_DESCRIPTOR *d;
+
+	by_hand(true);
+	ASSERT_EQ(gone.add(nic), VIP_SUCCESS);
+	d = GetParam().control == VIP_CONTROL_OP_RDMAWRITE ? write_descriptor(0, memory.data(500), {gone.data(), 8})
+							   : descriptor(0, {{memory.data(), 4}, {gone.data(), 8}});
+	d->DS[1].Local.Handle = gone.handle;
+	ASSERT_EQ(is_receive ? post_recv(b, d) : post_send(a, d), VIP_SUCCESS);
+	ASSERT_EQ(VipDeregisterMem(nic, gone.base, gone.handle), VIP_SUCCESS);
+	gone.handle = 0;
+	fake_complete_next(is_receive ? b.qp : a.qp, is_receive ? FAKE_RECV : FAKE_SEND, IBV_WC_LOC_QP_OP_ERR);
+	if (is_receive)
+		posted_send(a, 1, {{memory.data(100), 8}});
+	EXPECT_EQ(fake_progress(1), 1);
+	if (is_receive)
+		expect_received(b, d, PROTECTION);
+	else
+		expect_sent(a, d, PROTECTION | GetParam().operation);
+}
+
+INSTANTIATE_TEST_SUITE_P(Statuses, Deregistered,
+			 testing::Values(Kind{{"Send"}, VIP_CONTROL_OP_SENDRECV, VIP_STATUS_OP_SEND},
+					 Kind{{"RdmaWrite"}, VIP_CONTROL_OP_RDMAWRITE, VIP_STATUS_OP_RDMA_WRITE},
+					 Kind{{"Receive"}, VIP_CONTROL_OP_MASK, VIP_STATUS_OP_RECEIVE}),
+			 ByName());
+
+// The address from which the connection comes is taken away, by an administrator or a DHCP server.
+TEST_F(Statuses, ASendFromAnAddressThatIsGoneIsATransportError)
+{
+	fake_move_address(nullptr, 1);
+	VIP_DESCRIPTOR *d = posted_send(a, 0, {{memory.data(), 8}});
+	expect_sent(a, d, TRANSPORT);
+	expect_broken({}, a, b);
 }
 
 } // namespace

@@ -41,7 +41,7 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_QP_OP_ERR);
 	EXPECT_EQ(fake_progress(1), 1);
 	by_hand(false);
-	expect_sent(a, s[0], PROTECTION);
+	expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
 	expect_sent(a, s[1]);
 	expect_sent(a, s[2]);
 	send(b, 8);
@@ -210,6 +210,69 @@ TEST_F(Unreliable, AReceiveThatIsRefusedInARevivalIsItsDescriptorsErrorOnly)
 	send(a, 8);
 	expect_received(b, receives[2]);
 	expect_unharmed();
+}
+
+static int index_of(const Vi &vi)
+{
+	return qp_attributes(vi).ah_attr.grh.sgid_index;
+}
+
+// The address has another index among the GIDs afterwards. The library is told, or a send by the former one fails.
+TEST_F(Unreliable, AnAddressThatIsRemovedAndSetAgainIsUsedByItsNewIndex)
+{
+	for (bool tells : {true, false}) {
+		start();
+		receives.clear();
+		fake_move_address(host, 3, tells);
+		for (Vi *vi : {&a, &b}) {
+			if (tells) {
+				EXPECT_TRUE(eventually([&] { return index_of(*vi) == 3; })) << "though nobody sends";
+				continue;
+			}
+			VIP_DESCRIPTOR *s = message(8);
+			ASSERT_EQ(post_send(*vi, s), VIP_SUCCESS);
+			expect_sent(*vi, s, VIP_STATUS_TRANSPORT_ERROR);
+		}
+		expect_unharmed();
+		start_over();
+	}
+}
+
+// While there is no address messages are lost, as on a broken wire. When it is back the connection goes on, though nobody sends.
+TEST_F(Unreliable, WithoutTheAddressMessagesAreLostAndTheConnectionGoesOnWithIt)
+{
+	start();
+	post_receives(1);
+	VIP_DESCRIPTOR *own = posted_receive(a, 50, {{memory.data(500), 8}});
+	fake_move_address(nullptr, 1);
+	VIP_DESCRIPTOR *s = message(8);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	for (int i = 0; i < 5; i++) // lost
+		send(a, 8);
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
+	fake_move_address(host, 2);
+	for (Vi *vi : {&a, &b})
+		EXPECT_TRUE(eventually([&] { return index_of(*vi) == 2 && fake_posted(vi->qp, FAKE_RECV) == 1; }));
+	send(a, 8);
+	expect_received(b, receives[0]);
+	send(b, 8);
+	expect_received(a, own);
+	expect_unharmed();
+}
+
+// It is disconnected, or the program ends, without the address.
+TEST_F(Unreliable, WithoutTheAddressTheConnectionCanEnd)
+{
+	start();
+	VIP_DESCRIPTOR *own = posted_receive(a, 50, {{memory.data(500), 8}});
+	fake_move_address(nullptr, 1);
+	VIP_DESCRIPTOR *s = message(8);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	send(a, 8);
+	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	expect_received(a, own, FLUSHED);
 }
 
 TEST_F(Unreliable, ErrorsThatTheDeviceTellsOfAreNoneOfTheConnection)

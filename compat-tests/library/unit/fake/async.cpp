@@ -99,6 +99,15 @@ void fake_async_event_qp(ibv_event_type type, uint32_t qp_num)
 	raise(qp, type);
 }
 
+void fake_quiet_event_qp(ibv_event_type type, uint32_t qp_num)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Qp *qp = qp_by_num(qp_num);
+
+	raise(qp, type);
+	ctx_of(qp)->signal.set(false);
+}
+
 void fake_async_event_cq(ibv_event_type type, ibv_cq *cq)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);

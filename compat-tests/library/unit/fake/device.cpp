@@ -110,12 +110,21 @@ static std::vector<ibv_gid_entry> gid_table(const Device *dev)
 		table.push_back(entry);
 	};
 	add(0, dev->cfg.infiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2);
+	for (size_t i = 0; i < dev->unused_gids; i++)
+		table.emplace_back();
 	for (size_t i = 1; !dev->cfg.infiniband && i <= dev->addrs.size(); ++i) {
 		if (dev->cfg.v1_first)
 			add(i, IBV_GID_TYPE_ROCE_V1);
 		add(i, IBV_GID_TYPE_ROCE_V2);
 	}
 	return table;
+}
+
+ibv_gid gid_at(const Device *dev, size_t index)
+{
+	std::vector<ibv_gid_entry> table = gid_table(dev);
+
+	return index < table.size() ? table[index].gid : ibv_gid{};
 }
 
 static std::vector<uint16_t> pkey_table(const Device *dev)
@@ -187,6 +196,22 @@ void fake_set_devices(int count, const fake_device *devices)
 	w.devices.clear();
 	for (int i = 0; i < count; ++i)
 		w.devices.push_back(make_device(devices[i]));
+}
+
+void fake_move_address(const char *address, int index, bool tells)
+{
+	Addr addr;
+	std::unique_lock<std::mutex> lock(world().mutex);
+	Device *dev = world().devices.at(0).get();
+	const std::string name = dev->name;
+
+	dev->addrs.clear();
+	dev->unused_gids = static_cast<size_t>(index) - 1;
+	if (address && Addr::parse(address, addr))
+		dev->addrs.push_back(addr);
+	lock.unlock();
+	if (tells)
+		fake_async_event_port(IBV_EVENT_GID_CHANGE, name.c_str());
 }
 
 ibv_device **ibv_get_device_list(int *num_devices)
@@ -313,7 +338,7 @@ int _ibv_query_gid_ex(ibv_context *context, uint32_t, uint32_t index, ibv_gid_en
 	if (index >= table.size())
 		return by_value(EINVAL);
 	*entry = table[index];
-	return 0;
+	return entry->port_num ? 0 : by_value(ENODATA); // an empty one
 }
 
 int ibv_query_gid(ibv_context *context, uint8_t, int index, ibv_gid *gid)

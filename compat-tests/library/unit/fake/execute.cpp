@@ -136,6 +136,19 @@ static Step finish_failed(Qp *qp, ibv_wc_status status)
 	return finish(qp, qp->qp_type == IBV_QPT_UC ? IBV_WC_SUCCESS : status);
 }
 
+// The answer to a request at fault, which moves the receiver's QP to ERR.
+static Step answer(Qp *qp, Qp *to, ibv_wc_status status)
+{
+	if (world().opt.late_answers && qp->qp_type == IBV_QPT_RC) {
+		to->asker = qp->qp_num;
+		to->answer = status;
+		return Step::WAIT;
+	}
+	if (qp->qp_type == IBV_QPT_RC || to->now == IBV_QPS_ERR)
+		qp_to_error(to);
+	return finish_failed(qp, status);
+}
+
 static Step no_receive(Qp *qp, Qp *to, const SendWork &work)
 {
 	if (qp->qp_type == IBV_QPT_UC) {
@@ -167,7 +180,7 @@ static Step bad_receive(Qp *qp, Qp *to, ibv_wc_status theirs, ibv_wc_status ours
 	if (world().opt.by_specification && qp->qp_type == IBV_QPT_RC)
 		raise(to, IBV_EVENT_QP_REQ_ERR);
 	complete_recv(to, theirs);
-	return finish_failed(qp, ours);
+	return answer(qp, to, ours);
 }
 
 static Step injected_receive(Qp *qp, Qp *to, ibv_wc_status status)
@@ -201,12 +214,9 @@ static Step do_send(Qp *qp, Qp *to, const SendWork &work)
 
 static Step refuse_access(Qp *qp, Qp *to)
 {
-	if (qp->qp_type == IBV_QPT_RC) {
-		if (world().opt.by_specification)
-			raise(to, IBV_EVENT_QP_ACCESS_ERR);
-		qp_to_error(to);
-	}
-	return finish_failed(qp, IBV_WC_REM_ACCESS_ERR);
+	if (world().opt.by_specification && qp->qp_type == IBV_QPT_RC)
+		raise(to, IBV_EVENT_QP_ACCESS_ERR);
+	return answer(qp, to, IBV_WC_REM_ACCESS_ERR);
 }
 
 static Step do_write(Qp *qp, Qp *to, const SendWork &work)
@@ -263,6 +273,14 @@ static Step do_read(Qp *qp, Qp *to, const SendWork &work)
 	return finish(qp, IBV_WC_SUCCESS);
 }
 
+// The address of its path is not ours any more.
+static bool has_lost_gid(const Qp *qp)
+{
+	const ibv_gid gid = gid_at(ctx_of(qp)->dev, qp->attr.ah_attr.grh.sgid_index);
+
+	return qp->attr.ah_attr.is_global && memcmp(&gid, &qp->gid, sizeof gid);
+}
+
 Step execute(Qp *qp)
 {
 	SendWork &work = qp->sq.front();
@@ -273,10 +291,14 @@ Step execute(Qp *qp)
 		return finish(qp, status);
 	if (!reliable && is_answered(work.opcode))
 		return finish(qp, IBV_WC_LOC_QP_OP_ERR);
+	if (has_lost_gid(qp))
+		return finish(qp, IBV_WC_LOC_QP_OP_ERR);
 	status = map_source(qp, work);
 	if (status)
 		return finish(qp, status);
 	Qp *to = find_peer(qp);
+	if (to && to->asker == qp->qp_num)
+		return Step::WAIT;
 	if (!to && reliable)
 		return Step::WAIT;
 	if (!to || to->deaf) // the message is lost
@@ -287,3 +309,17 @@ Step execute(Qp *qp)
 }
 
 } // namespace fake
+
+using namespace fake;
+
+void fake_answer(uint32_t qp_num)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	Qp *to = qp_by_num(qp_num), *from = to ? qp_by_num(to->asker) : nullptr;
+
+	if (!from || to->now == IBV_QPS_ERR)
+		return;
+	to->asker = 0;
+	qp_to_error(to);
+	complete_send(from, to->answer);
+}

@@ -62,6 +62,8 @@ void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0",
 // Replaces the list by 0 .. n devices. Contexts that were opened before keep working. getifaddrs()
 // lists the addresses of all devices (interfaces "eth<N>") and of lo.
 void fake_set_devices(int count, const struct fake_device *devices);
+// Gives the first device this address only (NULL: none), at this index of its GIDs, and tells of it (GID_CHANGE) or not.
+void fake_move_address(const char *address, int index, bool tells = true);
 
 // ---- Behaviour ------------------------------------------------------------------------------
 
@@ -73,6 +75,7 @@ struct fake_options {
 	bool by_specification = false;
 	bool reset_cleans_cq = false;  // RESET and destroy remove the QP's completions (rxe: they stay)
 	bool late_completions = false; // held completions stay so when their QP is destroyed (rxe: they come by then)
+	bool late_answers = false;     // a request that is at fault is answered, and its QP is in ERR, by fake_answer() only
 	bool exact_depths = false;     // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
 };
 
@@ -93,6 +96,8 @@ void fake_address(const char *ip, enum fake_reach how);
 
 int fake_progress(int count); // executes up to count posted sends, in posting order (-1: all);
 			      // returns how many
+// Answers the request at fault that this QP has got, and moves the QP to ERR. In ERR a QP does not answer any more.
+void fake_answer(uint32_t qp_num);
 int fake_release(int count);  // lets up to count held completions out (-1: all); returns how many
 
 // ---- Fault injection ------------------------------------------------------------------------
@@ -112,6 +117,8 @@ enum fake_direction { FAKE_SEND, FAKE_RECV };
 void fake_complete_next(uint32_t qp_num, enum fake_direction direction, enum ibv_wc_status status);
 
 void fake_async_event_qp(enum ibv_event_type type, uint32_t qp_num);
+// Nobody is woken for it: it is read with the next one, or when somebody looks.
+void fake_quiet_event_qp(enum ibv_event_type type, uint32_t qp_num);
 void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
 // The event goes to every context that is opened on the device. PORT_ERR and PORT_ACTIVE change the
 // port's state, too.

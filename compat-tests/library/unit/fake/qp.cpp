@@ -57,6 +57,7 @@ static void qp_to_reset(Qp *qp)
 	qp->rq.clear();
 	qp->attr = ibv_qp_attr{};
 	qp->waiting = qp->deaf = false;
+	qp->asker = 0;
 	qp->now = IBV_QPS_RESET;
 	clean_completions(qp);
 }
@@ -217,6 +218,8 @@ int ibv_modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int mask)
 		return by_value(EINVAL);
 	}
 	keep(qp->attr, *attr, mask);
+	if (mask & IBV_QP_AV)
+		qp->gid = gid_at(ctx_of(qp)->dev, attr->ah_attr.grh.sgid_index);
 	if (mask & IBV_QP_STATE)
 		change_state(qp, to);
 	run_sender_to(qp);

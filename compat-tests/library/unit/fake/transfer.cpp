@@ -58,7 +58,7 @@ void complete_recv(Qp *qp, ibv_wc wc)
 	wc.qp_num = qp->qp_num;
 	qp->rq.pop_front();
 	emit(qp, qp->recv_cq, wc);
-	if (wc.status && qp->now != IBV_QPS_ERR)
+	if (wc.status && qp->now != IBV_QPS_ERR && !(world().opt.late_answers && qp->qp_type == IBV_QPT_RC))
 		qp_to_error(qp);
 }
 

@@ -72,6 +72,7 @@ struct Device : ibv_device {
 	std::vector<Addr> addrs;
 	Context *cm_context = nullptr; // librdmacm's own
 	ibv_gid gid(size_t index) const; // of an address, or of the port
+	size_t unused_gids = 0;		 // before those of addresses
 	ibv_mtu mtu() const;
 };
 
@@ -122,6 +123,9 @@ struct Qp : ibv_qp {
 	ibv_qp_state now = IBV_QPS_RESET; // ibv_qp::state is as of the last call
 	bool waiting = false; // the oldest send waits for an action of the peer
 	bool deaf = false;
+	ibv_gid gid{};			       // ours, of its path
+	uint32_t asker = 0;		       // whose request is at fault
+	ibv_wc_status answer = IBV_WC_SUCCESS; // to it
 	unsigned async_reported = 0;
 };
 
@@ -244,6 +248,7 @@ inline uint32_t interface_index(size_t device)
 {
 	return static_cast<uint32_t>(device + 2); // 1 is that of lo
 }
+ibv_gid gid_at(const Device *dev, size_t index); // all zeros: there is none
 Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first device's
 inline Context *ctx_of(ibv_context *ctx)
 {
