@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,9 +48,14 @@ struct peer_memory {
 	pid_t process;
 	int fd; /* of /proc/PID/mem; -1: none */
 	bool has_page; /* its nonce is where no other process has memory */
+	_Atomic int way; /* enum way */
+	atomic_bool has_ended; /* the process, and the watch has */
 	uint64_t nonce_address;
 	uint8_t nonce[NONCE_BYTES];
 };
+
+/* How the peer's memory is reached. WAY_GONE: not any more. */
+enum way { WAY_UNKNOWN, WAY_NONE, WAY_GONE, WAY_BY_NUMBER, WAY_BY_FILE };
 
 struct nonce_page *nonce_page_create(void)
 {
@@ -95,6 +101,7 @@ static void process_ended(struct watch *end)
 	struct loopback_device *device = memory->device;
 	struct loopback_endpoint *endpoint;
 
+	atomic_store(&((struct peer_memory *)end)->has_ended, true);
 	fd_close(watch_end(device->base.event_fd, end));
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
 		if (endpoint->peer_memory == memory)
@@ -110,16 +117,43 @@ static void watch_process(struct peer_memory *memory, int fd)
 		close(fd);
 }
 
-/* Reads the nonce in the way that copies will take. */
-static bool has_nonce(const struct peer_memory *memory)
+static bool has_nonce(const struct peer_memory *memory, enum way way)
 {
 	uint8_t seen[NONCE_BYTES];
 	struct iovec here = {seen, sizeof(seen)}, there = {memory_at(memory->nonce_address), sizeof(seen)};
-	ssize_t length = memory->fd >= 0
+	ssize_t length = way == WAY_BY_FILE
 				 ? pread(memory->fd, seen, sizeof(seen), (off_t)memory->nonce_address)
 				 : process_vm_readv(memory->process, &here, 1, &there, 1, 0);
 
 	return length == sizeof(seen) && !memcmp(seen, memory->nonce, sizeof(seen));
+}
+
+/* The watch's descriptor may be closed by now, but not before the flag is set. */
+static bool process_has_ended(const struct peer_memory *memory)
+{
+	struct pollfd end = {.fd = memory->end.fd, .events = POLLIN};
+
+	return poll(&end, 1, 0) > 0 || atomic_load(&memory->has_ended);
+}
+
+/*
+ * The first copy reads the nonce, and not who connects, which has the NIC's lock: the peer can make its page fault last for ever.
+ * If the nonce is right, and the process of the watch lives, both are one process. /proc may be that of another namespace.
+ */
+static enum way find_way(struct peer_memory *memory)
+{
+	enum way way = (enum way)atomic_load_explicit(&memory->way, memory_order_relaxed);
+
+	if (way != WAY_UNKNOWN)
+		return way;
+	if (memory->fd >= 0 && has_nonce(memory, WAY_BY_FILE))
+		way = WAY_BY_FILE;
+	else if (memory->has_page && has_nonce(memory, WAY_BY_NUMBER))
+		way = WAY_BY_NUMBER;
+	else
+		way = process_has_ended(memory) ? WAY_GONE : WAY_NONE;
+	atomic_store_explicit(&memory->way, way, memory_order_relaxed);
+	return way;
 }
 
 struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t process, uint64_t nonce_address,
@@ -140,7 +174,6 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	memory = zeroed(1, sizeof(*memory));
 	if (!memory)
 		return NULL;
-	/* Before the nonce is read: if it is right, and the process behind this descriptor lives, both are one process. */
 	process_fd = fd_keep((int)syscall(SYS_pidfd_open, process, 0), NULL);
 	*memory = (struct peer_memory){
 		.end.fd = -1,
@@ -154,18 +187,10 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	};
 	memcpy(memory->nonce, nonce, NONCE_BYTES);
 	LIST_INSERT_HEAD(&device->peer_memories, memory, in_memories);
-	if (memory->fd >= 0 && !has_nonce(memory)) { /* /proc may be that of another namespace */
-		fd_close(memory->fd);
-		memory->fd = -1;
-	}
-	if (memory->fd >= 0 || (memory->has_page && has_nonce(memory))) {
-		watch_process(memory, process_fd);
-		return memory;
-	}
-	if (process_fd >= 0)
-		close(process_fd);
-	peer_memory_close(memory);
-	return NULL;
+	watch_process(memory, process_fd);
+	if (memory->end.fd < 0) /* later nobody could tell whether it has ended */
+		find_way(memory);
+	return memory;
 }
 
 void peer_memory_close(struct peer_memory *memory)
@@ -340,16 +365,19 @@ static int copy_by_file(struct copying *copying)
 	return 0;
 }
 
-int peer_memory_copy(const struct peer_memory *memory, const struct device_send *send,
+int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
 		     const struct segment *remote, unsigned remote_count, bool is_write)
 {
 	struct copying copying = {memory, send, remote, remote_count, is_write, 0};
 	uint32_t file_most = is_write ? WATCHED : FILE_READ_MOST;
+	enum way way = find_way(memory);
 	int error;
 
-	if (memory->has_page && (memory->fd < 0 || send->length > file_most)) {
+	if (way == WAY_NONE || way == WAY_GONE)
+		return way == WAY_GONE ? ESRCH : EPERM;
+	if (memory->has_page && (way == WAY_BY_NUMBER || send->length > file_most)) {
 		error = copy_by_number(&copying);
-		if (!error || memory->fd < 0)
+		if (!error || way == WAY_BY_NUMBER)
 			return error;
 	}
 	return copy_by_file(&copying);

@@ -31,8 +31,8 @@ LIST_HEAD(peer_memories, peer_memory);
 struct loopback_device;
 
 /*
- * [nic] Opens the memory of a process that has the nonce at this address. Connections with the same process share it, and
- * end with the process. NULL when it is another process, or when the kernel gives no access.
+ * [nic] Opens the memory of a process that is said to have the nonce at this address. Connections with the same process share it,
+ * and end with the process. NULL when there is no such address, or no memory here.
  */
 struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t process, uint64_t nonce_address,
 				     const uint8_t nonce[NONCE_BYTES]);
@@ -41,9 +41,10 @@ void peer_memory_close(struct peer_memory *memory);
 
 /*
  * Copies between the send's local segments and remote ones, LANE_SEGMENTS at most. 0 or errno: EFAULT if memory of
- * either side is not there; ESRCH if the process has ended or has executed another program.
+ * either side is not there; ESRCH if the process has ended or has executed another program; EPERM if it has never had the nonce,
+ * or the kernel gives no access. It may take any time: the peer's page faults may be served by a program.
  */
-int peer_memory_copy(const struct peer_memory *memory, const struct device_send *send,
+int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
 		     const struct segment *remote, unsigned remote_count, bool is_write);
 
 #endif
