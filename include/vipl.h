@@ -33,8 +33,8 @@
  *            one at a time for each NIC handle.  They may call any function of the library.
  * Blocking   "Does not block" means: never waits for a peer or for an event.  VipPostSend,
  *            VipPostRecv, VipSendDone, VipRecvDone and VipCQDone wait only for other threads at the
- *            same queue or CQ.  Other calls may also wait while the library makes or ends other
- *            connections, for a second at most for each.
+ *            same queue or CQ.  Other calls may also wait for a moment while the library makes or
+ *            ends other connections, whatever the peers of these do.
  * Settings   In the environment: VIPL_NIC_MAP, VIPL_ADDRESS_BYTES, VIPL_GRACE_MSEC, VIPL_SPIN_USEC,
  *            VIPL_KEEPALIVE_SEC, VIPL_PROGRESS, VIPL_LO_COPY, VIPL_LO_USERS, VIPL_HOSTS, VIPL_LOG,
  *            VIPL_TRACE, VIPL_TRACE_MIB.
@@ -753,8 +753,8 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
  *
  * On return nobody accesses the memory.  So the call waits for copies that are under way: on an RDMA
  * device for those of the adapter, on the loopback NIC for those of this process and of its peers,
- * also of other regions.  That takes as long as a copy.  For a peer that is stopped during a copy the
- * call waits a second at most, and logs it.  Thread-safe.
+ * also of other regions.  That takes as long as a copy.  For peers that are stopped during a copy the
+ * call waits a second at most, ends their connections, and logs it.  Thread-safe.
  */
 VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
 			    VIP_MEM_HANDLE MemHandle);

@@ -7,8 +7,8 @@
  *
  * Locks: calls and reports marked [nic] are made with the NIC's lock held, which serialises everything about
  * connections. A device makes such reports from watch_serve() or from within another [nic] call. Where other locks
- * are held the comment names them. All other calls may come from any thread at any time. A call may wait for a
- * peer's copy in progress, a second at most for each connection, and for nothing else of a peer.
+ * are held the comment names them. All other calls may come from any thread at any time. Only region_destroy() and
+ * region_change() wait for a peer: for copies in progress, a second at most.
  *
  * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
  * errno, except where the comment says otherwise. A device has all functions of device_ops, except where the comment
@@ -227,6 +227,13 @@ struct device_ops {
 
 	/* [nic] Receives can be posted after this. After an error the caller resets the endpoint. */
 	int (*endpoint_prepare)(struct device_endpoint *endpoint);
+	/*
+	 * [nic] Before endpoint_stop(), and before endpoint_reset() again. Returns false while the peer, or a thread of ours, is in
+	 * a copy that it has begun, or the device works for the endpoint: the caller asks again soon. No new copy begins. A peer
+	 * is waited for a second at most. `stops`: endpoint_stop() follows, or came before; else endpoint_reset() does, and the
+	 * socket of the connection is closed meanwhile. Without this function there is no such work.
+	 */
+	bool (*endpoint_is_still)(struct device_endpoint *endpoint, bool stops);
 	/* [nic] After this no work starts or completes. Completions from before can still be polled. */
 	void (*endpoint_stop)(struct device_endpoint *endpoint);
 	/*

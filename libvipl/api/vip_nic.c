@@ -309,6 +309,7 @@ VIP_RETURN PVipCloseNic(VIP_NIC_HANDLE NicHandle)
 
 	pthread_mutex_lock(&nic->lock);
 	retire_all(nic); /* what calls under way have created meanwhile */
+	ends_await(nic);
 	free_vis(nic);
 	free_cqs(nic);
 	pthread_mutex_unlock(&nic->lock);

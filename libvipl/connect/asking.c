@@ -75,22 +75,29 @@ void connection_listens(struct connection *connection)
 	connection_set_deadline(connection, DEADLINE_NEVER);
 }
 
-/* The socket stays until the device is done with the peer. */
-static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
+void connection_refused(struct connection *connection, VIP_RETURN reason, bool goes_on)
 {
-	const struct device_ops *ops = ops_of(connector_of(connection));
-
-	if (reason == VIP_NO_MATCH && ops->tell_no_match)
-		ops->tell_no_match(&connection->target->wanted);
-	connection->stage = UNCONNECTED;
-	goes_on = endpoint_refused(connection->vi, reason, goes_on);
-	conversation_end(&connection->conversation, last_word);
 	if (!goes_on)
 		connection_decided(connection);
 	else if (connection->acceptor)
 		connection_listens(connection);
 	else
 		pause_asking(connection, reason);
+}
+
+/* The socket stays until the device is done with the peer, unless that takes long. */
+static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
+{
+	const struct device_ops *ops = ops_of(connector_of(connection));
+	enum refused refused;
+
+	if (reason == VIP_NO_MATCH && ops->tell_no_match)
+		ops->tell_no_match(&connection->target->wanted);
+	connection->stage = UNCONNECTED;
+	refused = endpoint_refused(connection->vi, reason, goes_on);
+	conversation_end(&connection->conversation, last_word);
+	if (refused != REFUSED_LATER)
+		connection_refused(connection, reason, refused == REFUSED_GOES_ON);
 }
 
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)

@@ -93,6 +93,10 @@ void connection_cancel(struct connection *connection, VIP_RETURN reason);
  * young for an answer; else VIP_TIMEOUT.
  */
 void connection_expire(struct connection *connection);
+/* After REFUSED_LATER: the attempt is over, or goes on. */
+void connection_refused(struct connection *connection, VIP_RETURN reason, bool goes_on);
+/* A connection is going to be closed: nothing is reported of it any more. */
+void connection_unwatch(struct connection *connection);
 /* Ends an attempt or a connection, and informs the peer, if there is one: in silence only if it does not end by itself soon. */
 void connection_close(struct connection *connection, bool in_silence);
 
@@ -107,9 +111,10 @@ void endpoint_establishing(struct vi *vi);
 void endpoint_connected(struct vi *vi, const struct connect_info *peer);
 /*
  * Connecting has failed with this result, and the attempt is over. But with `goes_on` the endpoint is prepared anew, if it can
- * be: then returns true.
+ * be, and the attempt goes on. REFUSED_LATER: the device has something to do first, and connection_refused() tells.
  */
-bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
+enum refused { REFUSED_OVER, REFUSED_GOES_ON, REFUSED_LATER };
+enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
 /* The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
 /*

@@ -166,6 +166,11 @@ void connection_destroy(struct connection *connection)
 	free(connection);
 }
 
+void connection_unwatch(struct connection *connection)
+{
+	socket_unwatch(&connection->conversation.watched);
+}
+
 void connection_close(struct connection *connection, bool in_silence)
 {
 	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;

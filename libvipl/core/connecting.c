@@ -18,7 +18,7 @@
 
 static bool is_pending(const struct vi *vi)
 {
-	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
+	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING && vi->ending.stage == ENDING_NOT;
 }
 
 /* ---- what both ends say of themselves ---- */
@@ -85,11 +85,12 @@ static VIP_RETURN await_result(struct vi *vi, cancel_leave *leave)
 	while (in_time && attempt->result == VIP_NOT_DONE && attempt->number == number)
 		in_time = (leave ? cancel_condition_wait(&vi->changed, &vi->nic->lock, deadline, leave, &awaiting)
 				 : condition_wait(&vi->changed, &vi->nic->lock, deadline)) != ETIMEDOUT;
-	if (attempt->number != number) /* disconnected, and used anew by another thread */
-		return VIP_INVALID_STATE;
-	if (attempt->result == VIP_NOT_DONE)
+	if (attempt->number == number && attempt->result == VIP_NOT_DONE) {
 		connection_expire(vi->connection);
-	return attempt->result;
+		vi_await_end(vi);
+	}
+	/* Else disconnected, and used anew by another thread. */
+	return attempt->number == number ? attempt->result : VIP_INVALID_STATE;
 }
 
 /* ---- a client, and a server ---- */
@@ -160,7 +161,9 @@ void connection_end(struct vi *vi)
 		break;
 	case VIP_STATE_CONNECT_PENDING: /* another thread or the agent waits for the result */
 		connection_cancel(vi->connection, VIP_INVALID_STATE);
-		workqueue_flush(&vi->receive);
+		vi->ending.flushes = true;
+		if (vi->ending.stage == ENDING_NOT)
+			workqueue_flush(&vi->receive);
 		break;
 	case VIP_STATE_CONNECTED:
 	case VIP_STATE_ERROR:
@@ -168,6 +171,7 @@ void connection_end(struct vi *vi)
 		break;
 	}
 	atomic_store(&vi->attempt.is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
+	vi_await_end(vi);
 }
 
 /* ---- what is reported from below ---- */
@@ -193,16 +197,9 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 		vi_revive(vi);
 }
 
-bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
+enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
-	if (!is_pending(vi))
-		return false;
-	vi_withdraw(vi);
-	if (goes_on && vi_offer(vi))
-		return true;
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, goes_on ? VIP_ERROR_RESOURCE : reason);
-	return false;
+	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING ? vi_withdraw(vi, reason, goes_on) : REFUSED_OVER;
 }
 
 void device_routed(struct nic *nic, const struct in6_addr *host)

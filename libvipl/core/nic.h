@@ -52,7 +52,7 @@ struct nic {
 	struct tag *default_tag;
 	bool has_alias, failed;
 	LIST_HEAD(, tag) tags;
-	LIST_HEAD(, vi) vis;
+	LIST_HEAD(, vi) vis, ending;
 	LIST_HEAD(, cq) cqs;
 	TAILQ_HEAD(, request) requests;
 	TAILQ_HEAD(listeners, listener) listeners; /* the longest without a wait first: listening.c */

@@ -6,9 +6,13 @@
 #include <sched.h>
 
 #include "base/deadline.h"
+#include "base/futex.h"
 #include "nic.h"
 
-#define FLUSH_NSEC INT64_C(20000000)
+#define FLUSH_NSEC (20 * NSEC_PER_MSEC) /* a device may take to flush */
+
+/* Between two looks at an end that goes on. Threads that wait for it look more often in the first such time. */
+#define END_REST_NSEC NSEC_PER_MSEC
 
 /* Takes what the device has completed. It is bounded, because a shared CQ may never be empty. */
 static void take_completions(struct cq *cq)
@@ -41,15 +45,56 @@ bool vi_offer(struct vi *vi)
 	return true;
 }
 
-void vi_withdraw(struct vi *vi)
+static bool is_still(struct vi *vi, bool stops)
 {
-	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
-	workqueue_flush(&vi->send);
-	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	return !ops_of(vi)->endpoint_is_still || ops_of(vi)->endpoint_is_still(vi->endpoint, stops);
+}
+
+static void begin_ending(struct vi *vi, int stage)
+{
+	vi->ending.stage = stage;
+	vi->ending.number++;
+	LIST_INSERT_HEAD(&vi->nic->ending, vi, ending.in_nic);
+}
+
+static void end_ending(struct vi *vi)
+{
+	vi->ending.stage = ENDING_NOT;
+	LIST_REMOVE(vi, ending.in_nic);
+	pthread_cond_broadcast(&vi->changed);
+}
+
+/* The device has done what it had to do. */
+static enum refused finish_withdrawal(struct vi *vi)
+{
 	take_all_completions(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
 	take_all_completions(vi);
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
+	if (vi->ending.goes_on && vi_offer(vi))
+		return REFUSED_GOES_ON;
+	if (vi->ending.flushes)
+		workqueue_flush(&vi->receive);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	vi_decide(vi, vi->ending.goes_on ? VIP_ERROR_RESOURCE : vi->ending.result);
+	return REFUSED_OVER;
+}
+
+enum refused vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
+{
+	vi->ending.result = result;
+	vi->ending.goes_on = goes_on;
+	if (vi->ending.stage != ENDING_NOT)
+		return REFUSED_LATER;
+	vi->ending.flushes = false;
+	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
+	workqueue_flush(&vi->send);
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	if (is_still(vi, false))
+		return finish_withdrawal(vi);
+	begin_ending(vi, ENDING_WITHDRAWS);
+	agent_wake(vi->nic);
+	return REFUSED_LATER;
 }
 
 void vi_decide(struct vi *vi, VIP_RETURN result)
@@ -59,75 +104,20 @@ void vi_decide(struct vi *vi, VIP_RETURN result)
 }
 
 /*
- * Waits until a stopped endpoint has flushed its work requests. The wait is bounded; the rest is flushed above the device.
- * Kernels have failed when a queue pair was reset with requests under way.
+ * Whether an endpoint that has stopped has flushed its work requests, or has had its time for it: the rest is flushed above the
+ * device. Kernels have failed when a queue pair was reset with requests under way.
  */
-static void await_flush(struct vi *vi, bool receives_too)
+static bool has_flushed(struct vi *vi, bool receives_too, int64_t deadline)
 {
-	int64_t deadline = clock_nsec() + FLUSH_NSEC;
-
 	take_all_completions(vi);
-	while ((workqueue_with_device(&vi->send) ||
-		(receives_too && workqueue_with_device(&vi->receive))) &&
-	       !vi->nic->failed && clock_nsec() < deadline) {
-		sched_yield();
-		take_all_completions(vi);
-	}
+	return !(workqueue_with_device(&vi->send) || (receives_too && workqueue_with_device(&vi->receive))) ||
+	       vi->nic->failed || !deadline_left(deadline);
 }
 
-/* Connected, or in ERROR and not yet torn down. */
+/* Connected, and it stays so, as far as is known. */
 static bool has_connection(const struct vi *vi)
 {
-	return vi->send.mode == QUEUE_OPEN;
-}
-
-/* Afterwards the endpoint has no work, and no completion names it. */
-static void stop_endpoint(struct vi *vi)
-{
-	ops_of(vi)->endpoint_stop(vi->endpoint);
-	await_flush(vi, true);
-	ops_of(vi)->endpoint_reset(vi->endpoint);
-	take_all_completions(vi);
-}
-
-/* Ends the connection; what completed before stays completed, all else is flushed. */
-static void tear_down(struct vi *vi, enum queue_mode receive_mode)
-{
-	/* From here on nothing may be posted to the endpoint, which is going to be reset. */
-	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
-	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	take_all_completions(vi); /* what came before the end still arrives */
-	vi->is_answered = false;
-	stop_endpoint(vi);
-	connection_close(vi->connection, vi->is_answered && !vi->closed_by_peer && !vi->nic->failed);
-	workqueue_recall(&vi->send, QUEUE_FLUSHES);
-	workqueue_recall(&vi->receive, receive_mode);
-	workqueue_flush(&vi->send);
-	workqueue_flush(&vi->receive);
-}
-
-void vi_disconnect(struct vi *vi)
-{
-	if (has_connection(vi))
-		tear_down(vi, QUEUE_HOLDS);
-	else
-		workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	atomic_store(&vi->broken, false);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	error_forget(vi->nic, object_handle(&vi->object));
-}
-
-void vi_abandon(struct vi *vi)
-{
-	bool at_work = has_connection(vi) || atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING;
-
-	workqueue_drop(&vi->send);
-	workqueue_drop(&vi->receive);
-	if (at_work)
-		stop_endpoint(vi);
-	connection_close(vi->connection, false);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, VIP_INVALID_PARAMETER);
+	return vi->send.mode == QUEUE_OPEN && vi->ending.stage == ENDING_NOT;
 }
 
 /* The operation, as in a descriptor's Status, that an error of a connection is about. */
@@ -147,13 +137,155 @@ static uint32_t operation_of(const struct vi *vi, VIP_ERROR_CODE error)
 	}
 }
 
-static void break_live(struct vi *vi, VIP_ERROR_CODE error)
+/* ---- the end of a connection: what completed before stays completed, all else is flushed ---- */
+
+static void stop(struct vi *vi)
 {
-	vi->cause = error;
-	tear_down(vi, QUEUE_FLUSHES); /* the device may know a better cause */
+	/* From here on nothing may be posted to the endpoint, which is going to be reset. */
+	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	take_all_completions(vi); /* what came before the end still arrives */
+	ops_of(vi)->endpoint_stop(vi->endpoint); /* it may know a better cause */
+	vi->ending.stage = ENDING_FLUSHES;
+	vi->ending.flushed_by = clock_nsec() + FLUSH_NSEC;
+}
+
+static void flush(struct vi *vi)
+{
+	workqueue_recall(&vi->send, QUEUE_FLUSHES);
+	workqueue_recall(&vi->receive, vi->ending.state == VIP_STATE_ERROR ? QUEUE_FLUSHES : QUEUE_HOLDS);
+	workqueue_flush(&vi->send);
+	workqueue_flush(&vi->receive);
+}
+
+static void become_idle(struct vi *vi)
+{
+	atomic_store(&vi->broken, false);
+	atomic_store(&vi->state, VIP_STATE_IDLE);
+	error_forget(vi->nic, object_handle(&vi->object));
+}
+
+static void finish(struct vi *vi)
+{
+	/* Afterwards the endpoint has no work, and no completion names it. */
+	ops_of(vi)->endpoint_reset(vi->endpoint);
+	take_all_completions(vi);
+	connection_close(vi->connection, vi->is_answered && !vi->closed_by_peer && !vi->nic->failed);
+	if (!object_retired(&vi->object)) /* else vi_abandon() has dropped all */
+		flush(vi);
+	end_ending(vi);
+	if (vi->ending.state == VIP_STATE_IDLE) {
+		become_idle(vi);
+		return;
+	}
 	/* Only now: a thread that sees ERROR may rely on the queues being flushed. */
 	atomic_store(&vi->state, VIP_STATE_ERROR);
 	error_of_vi(vi, vi->cause, operation_of(vi, vi->cause));
+}
+
+/* Does what can be done now. False: the end goes on. */
+static bool go_on(struct vi *vi)
+{
+	if (vi->ending.stage == ENDING_WITHDRAWS) {
+		if (!is_still(vi, false))
+			return false;
+		end_ending(vi);
+		connection_refused(vi->connection, vi->ending.result, finish_withdrawal(vi) == REFUSED_GOES_ON);
+		return true;
+	}
+	if (vi->ending.stage == ENDING_STOPS) {
+		if (!is_still(vi, true))
+			return false;
+		stop(vi);
+	}
+	if (!has_flushed(vi, true, vi->ending.flushed_by) || !is_still(vi, true))
+		return false;
+	finish(vi);
+	return true;
+}
+
+static void end(struct vi *vi, VIP_VI_STATE state)
+{
+	vi->ending.state = state;
+	if (vi->ending.stage == ENDING_NOT) {
+		begin_ending(vi, ENDING_STOPS);
+		vi->is_answered = false;
+		connection_unwatch(vi->connection);
+	}
+	if (!go_on(vi))
+		agent_wake(vi->nic);
+}
+
+void vi_await_end(struct vi *vi)
+{
+	const unsigned number = vi->ending.number;
+	const int64_t began = clock_nsec();
+	int64_t now = began;
+
+	while (vi->ending.stage != ENDING_NOT && vi->ending.number == number && !go_on(vi)) {
+		pthread_mutex_unlock(&vi->nic->lock);
+		if (now - began < END_REST_NSEC)
+			sched_yield();
+		else
+			futex_rest(END_REST_NSEC);
+		pthread_mutex_lock(&vi->nic->lock);
+		now = clock_nsec();
+	}
+}
+
+int ends_serve(struct nic *nic)
+{
+	struct vi *vi, *next;
+
+	for (vi = LIST_FIRST(&nic->ending); vi; vi = next) {
+		next = LIST_NEXT(vi, ending.in_nic);
+		go_on(vi);
+	}
+	return LIST_EMPTY(&nic->ending) ? -1 : (int)(END_REST_NSEC / NSEC_PER_MSEC);
+}
+
+void ends_await(struct nic *nic)
+{
+	while (ends_serve(nic) >= 0) {
+		pthread_mutex_unlock(&nic->lock);
+		futex_rest(END_REST_NSEC);
+		pthread_mutex_lock(&nic->lock);
+	}
+}
+
+/* ---- what begins it ---- */
+
+void vi_disconnect(struct vi *vi)
+{
+	if (has_connection(vi) || vi->ending.stage != ENDING_NOT) {
+		end(vi, VIP_STATE_IDLE);
+		return;
+	}
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	become_idle(vi);
+}
+
+void vi_abandon(struct vi *vi)
+{
+	bool has = has_connection(vi) || vi->ending.stage >= ENDING_STOPS;
+
+	workqueue_drop(&vi->send);
+	workqueue_drop(&vi->receive);
+	if (has) {
+		end(vi, VIP_STATE_IDLE);
+	} else if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING) {
+		connection_cancel(vi->connection, VIP_INVALID_PARAMETER);
+	} else {
+		connection_close(vi->connection, false);
+		atomic_store(&vi->state, VIP_STATE_IDLE);
+	}
+	vi_decide(vi, VIP_INVALID_PARAMETER);
+}
+
+static void break_live(struct vi *vi, VIP_ERROR_CODE error)
+{
+	vi->cause = error;
+	end(vi, VIP_STATE_ERROR);
 }
 
 static void break_for(struct vi *vi, VIP_ERROR_CODE error)
@@ -177,13 +309,15 @@ void vi_break(struct vi *vi)
  */
 void vi_revive(struct vi *vi)
 {
+	const int64_t flushed_by = clock_nsec() + FLUSH_NSEC;
 	int error;
 
 	if (!has_connection(vi)) /* not yet, or not any more: see endpoint_connected() */
 		return;
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	await_flush(vi, false);
+	while (!has_flushed(vi, false, flushed_by))
+		sched_yield();
 	error = ops_of(vi)->endpoint_rewind(vi->endpoint);
 	take_all_completions(vi);
 	/* Threads that polled before this have reported the stall by now, and nobody will report it again. */
@@ -217,6 +351,7 @@ void vi_catch_up(struct vi *vi)
 		return;
 	pthread_mutex_lock(&vi->nic->lock);
 	vi_run_deferred(&vi->send);
+	vi_await_end(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
 }
 

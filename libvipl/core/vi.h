@@ -22,6 +22,22 @@ struct attempt {
 	struct target target;
 };
 
+/*
+ * The end of a connection, or of a failed attempt, while it goes on. The peer may be in a copy, and the device may have work.
+ * Nobody waits for that with the NIC's lock: the agent goes on with the end, and so do threads that wait for it.
+ */
+struct ending {
+	/* In this order: ENDING_STOPS waits for copies, ENDING_FLUSHES for the device. ENDING_WITHDRAWS is of an attempt. */
+	enum { ENDING_NOT, ENDING_WITHDRAWS, ENDING_STOPS, ENDING_FLUSHES } stage;
+	VIP_VI_STATE state;  /* the VI's, afterwards */
+	VIP_RETURN result;   /* of the attempt; with `goes_on` of this try */
+	bool goes_on;
+	bool flushes;	     /* receives, after an attempt: else they stay posted */
+	int64_t flushed_by;  /* the device flushes so long */
+	unsigned number;     /* counts the VI's ends */
+	LIST_ENTRY(vi) in_nic;
+};
+
 struct vi {
 	struct object object;
 	struct workqueue send, receive; /* see there for what lasts */
@@ -46,6 +62,7 @@ struct vi {
 	bool closed_by_peer;	  /* the peer has said that it ends the connection */
 	bool is_answered;	  /* the device has answered a request of the peer's that was at fault */
 	struct connect_info peer; /* valid when connected */
+	struct ending ending;
 };
 
 static inline struct vi *vi_get(VIP_VI_HANDLE handle)
@@ -85,20 +102,26 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
  * -> CONNECT_PENDING: posted receives go to the device. False when the device cannot take the endpoint or its receives.
  */
 bool vi_offer(struct vi *vi);
-/* While CONNECT_PENDING: the device gives back endpoint and receives, which stay posted. Sends do not. */
-void vi_withdraw(struct vi *vi);
+/* While CONNECT_PENDING: see endpoint_refused(). The device gives back endpoint and receives, which stay posted. Sends do not. */
+enum refused vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on);
 /* The attempt to connect has its result: all threads that wait for it are woken. */
 void vi_decide(struct vi *vi, VIP_RETURN result);
-/* CONNECTED or ERROR -> IDLE. Flushes everything posted, and informs the peer. */
+/* CONNECTED or ERROR -> IDLE. Flushes everything posted, and informs the peer. It may go on: vi_await_end(). */
 void vi_disconnect(struct vi *vi);
 /*
  * Any state -> IDLE, when the NIC is closed. Informs the peer. Does not touch posted descriptors, because programs free
- * their memory before they close the NIC.
+ * their memory before they close the NIC. It may go on: ends_await().
  */
 void vi_abandon(struct vi *vi);
+/* Waits for the end that goes on, if one does. Others have the NIC's lock meanwhile. The caller holds the VI. */
+void vi_await_end(struct vi *vi);
+/* For the agent: goes on with all ends. Returns the msec until it has to be called again, or -1. */
+int ends_serve(struct nic *nic);
+/* Waits for all ends, while none begins. */
+void ends_await(struct nic *nic);
 /*
  * A descriptor of the VI has failed, which breaks the connection. Enters ERROR, flushes everything posted,
- * informs the peer, and has the error handler called.
+ * informs the peer, and has the error handler called. It may go on: vi_await_end().
  */
 void vi_break(struct vi *vi);
 /* Makes a stalled endpoint work again, and posts the receives to it again that it had not completed. */

@@ -244,6 +244,7 @@ const struct device_ops loopback_device_ops = {
 	.endpoint_create = loopback_endpoint_create,
 	.endpoint_destroy = loopback_endpoint_destroy,
 	.endpoint_prepare = loopback_endpoint_prepare,
+	.endpoint_is_still = loopback_endpoint_is_still,
 	.endpoint_stop = loopback_endpoint_stop,
 	.endpoint_reset = loopback_endpoint_reset,
 	.post_send = loopback_post_send,

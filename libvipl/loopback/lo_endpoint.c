@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A VI's end of a connection: creation, states, and its link. */
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/aligned.h"
-#include "base/deadline.h"
 #include "base/log.h"
 #include "base/own_memory.h"
 #include "base/pages.h"
 #include "order.h"
-
-/* How long a peer may take for one access to our memory: far longer than any copy. */
-#define ACCESS_NSEC    NSEC_PER_SEC
 
 _Static_assert(RECEIVE_DEPTH <= LANE_RECEIVES, "there is a place for each in the lane");
 _Static_assert(SEND_DEPTH <= SEND_STAMPS, "there is a stamp for each");
@@ -40,15 +35,14 @@ static void unlock_cqs(struct loopback_endpoint *endpoint)
 		cq_unlock(endpoint->receive_cq->cq);
 }
 
-/* Keeps all other threads away from the link. */
-static void lock_all(struct loopback_endpoint *endpoint)
+void endpoint_lock(struct loopback_endpoint *endpoint)
 {
 	workqueue_lock(endpoint->send_queue);
 	workqueue_lock(endpoint->receive_queue);
 	lock_cqs(endpoint);
 }
 
-static void unlock_all(struct loopback_endpoint *endpoint)
+void endpoint_unlock(struct loopback_endpoint *endpoint)
 {
 	unlock_cqs(endpoint);
 	workqueue_unlock(endpoint->receive_queue);
@@ -151,7 +145,7 @@ void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
 
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
 {
-	lock_all(endpoint);
+	endpoint_lock(endpoint);
 	if (!endpoint->receive_cq->page)
 		loopback_cq_rouse(endpoint->receive_cq);
 	endpoint->link = link;
@@ -167,37 +161,14 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
 		loopback_publish(endpoint, i);
-	unlock_all(endpoint);
+	endpoint_unlock(endpoint);
 
 	pthread_mutex_lock(&endpoint->device->lock);
+	atomic_store(&endpoint->is_closing, false);
+	endpoint->access = (struct peer_access){0};
 	LIST_INSERT_HEAD(&endpoint->device->linked, endpoint, in_linked);
 	pthread_mutex_unlock(&endpoint->device->lock);
 	loopback_progress_link(endpoint);
-}
-
-void endpoint_quiesce(struct loopback_endpoint *endpoint)
-{
-	struct lane *in = endpoint->in;
-	int64_t deadline = clock_nsec() + ACCESS_NSEC;
-	uint32_t busy;
-
-	/* Threads of our own process hold these locks while they copy: this waits for them. */
-	lock_all(endpoint);
-	unlock_all(endpoint);
-	/* Either we see that the peer accesses our memory, or it sees what we took back: both write, have a fence, and read.
-	   See litmus/take_back. */
-	atomic_thread_fence(memory_order_seq_cst);
-	busy = atomic_load_explicit(&in->busy, memory_order_acquire);
-	while (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy &&
-	       clock_nsec() < deadline) {
-		struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
-
-		if (poll(&hangup, 1, 0) > 0)
-			return; /* the peer died during the access */
-		sched_yield();
-	}
-	if (busy & 1 && atomic_load_explicit(&in->busy, memory_order_acquire) == busy)
-		log_warning_ratelimited("a peer has not ended its access to our memory within a second");
 }
 
 /* The peer may have said why it ends the connection, or may have just ended it. */
@@ -251,13 +222,9 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 
 	if (endpoint->in && endpoint->receive_cq->page)
 		take_what_has_come(endpoint);
-	if (endpoint->in)
-		atomic_store(&endpoint->in->closed, 1);
 	end_sources(endpoint);
-	if (!endpoint->in)
-		return;
-	endpoint_quiesce(endpoint);
-	tell_cause(endpoint);
+	if (endpoint->in)
+		tell_cause(endpoint);
 }
 
 /* No thread posts, and only the caller has the link. */
@@ -289,6 +256,20 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	atomic_store(&endpoint->posted, 0);
 }
 
+/*
+ * The device's lock is held, but not while this waits for threads that have the endpoint. They wait for plain copies at most,
+ * because after loopback_endpoint_is_still() no thread is in another one.
+ */
+static void unlist(struct loopback_endpoint *endpoint)
+{
+	while (endpoint->holders) {
+		pthread_mutex_unlock(&endpoint->device->lock);
+		sched_yield();
+		pthread_mutex_lock(&endpoint->device->lock);
+	}
+	LIST_REMOVE(endpoint, in_linked);
+}
+
 void loopback_endpoint_reset(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
@@ -298,21 +279,17 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	struct link *link = endpoint->link;
 	int link_fd = endpoint->link_fd;
 
-	if (link) {
+	if (link)
 		loopback_progress_unlink(endpoint);
-		/* The peer may have begun to send, although we give up connecting. */
-		atomic_store(&endpoint->in->closed, 1);
-		endpoint_quiesce(endpoint);
-	}
 	/* A deregistration waits for the copies of endpoints in the list, so one that leaves it must have ended its copies. */
 	pthread_mutex_lock(&endpoint->device->lock);
 	if (link)
-		LIST_REMOVE(endpoint, in_linked);
-	lock_all(endpoint);
+		unlist(endpoint);
+	endpoint_lock(endpoint);
 	forget_link(endpoint);
 	endpoint->peer_regions = NULL;
 	endpoint->peer_memory = NULL;
-	unlock_all(endpoint);
+	endpoint_unlock(endpoint);
 	pthread_mutex_unlock(&endpoint->device->lock);
 	endpoint->link_fd = -1;
 	if (link_fd >= 0)

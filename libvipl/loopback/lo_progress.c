@@ -154,6 +154,9 @@ static void expel(struct loopback_device *device)
 		loopback_ring(device, device->bell_name); /* the list changes: come again */
 		if (fault == FAULT_OF_PROTOCOL)
 			log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
+		else if (fault == FAULT_IN_ACCESS)
+			log_warning_ratelimited("a peer has not ended its access to our memory within a second: closing its "
+						"connection");
 		endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
 		return;
 	}

@@ -300,7 +300,7 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 
 /*
  * Is the memory still registered that was registered when the receive was posted? A thread that deregisters it
- * waits while we hold the CQ's lock: see endpoint_quiesce().
+ * waits while we hold the CQ's lock: see loopback_await_accesses().
  */
 static inline bool is_still_usable(const struct loopback_endpoint *endpoint,
 				   const struct loopback_receive *receive, uint32_t length)

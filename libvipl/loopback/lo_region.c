@@ -146,15 +146,6 @@ struct device_region *loopback_region_create(struct device_domain *base, void *a
 	return (struct device_region *)region;
 }
 
-/* The device's lock is held. Waits for the peers that may have seen the table as it was before. */
-static void quiesce_all(struct loopback_device *device)
-{
-	struct loopback_endpoint *endpoint;
-
-	LIST_FOREACH(endpoint, &device->linked, in_linked)
-		endpoint_quiesce(endpoint);
-}
-
 void loopback_region_destroy(struct device_region *base)
 {
 	struct loopback_region *region = (struct loopback_region *)base;
@@ -163,9 +154,9 @@ void loopback_region_destroy(struct device_region *base)
 	pthread_mutex_lock(&device->lock);
 	atomic_store(&device->regions->entries[region->handle & (TABLE_REGIONS - 1)].handle, 0);
 	atomic_fetch_add(&device->dereg_epoch, 1);
-	/* A peer that has found it before may still be copying, and the program may reuse the memory. */
-	quiesce_all(device);
 	pthread_mutex_unlock(&device->lock);
+	/* A peer that has found it before may still be copying, and the program may reuse the memory. */
+	loopback_await_accesses(device);
 	free(region);
 }
 
@@ -188,15 +179,14 @@ struct device_region *loopback_region_change(struct device_region *base,
 		errno = EFAULT; /* as for memory that is only read when it is registered */
 		return NULL;
 	}
-	pthread_mutex_lock(&device->lock);
+	/* The layer above makes one change at a time, and the entry is this region's. */
 	if (number != atomic_load(&entry->domain) || before & ~after) {
 		atomic_store(&entry->rights, before & after);
 		atomic_store(&entry->domain, number);
 		atomic_fetch_add(&device->dereg_epoch, 1);
-		quiesce_all(device);
+		loopback_await_accesses(device);
 	}
 	atomic_store(&entry->rights, after);
-	pthread_mutex_unlock(&device->lock);
 	*key = region->handle;
 	return base;
 }

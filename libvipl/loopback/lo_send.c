@@ -12,18 +12,12 @@
 #define RING_MOST 0x2000u
 
 /*
- * Tells the peer that we access its memory from here on. If the peer takes back a receive or a region, then either we see
- * that, or the peer waits for us: see endpoint_quiesce() and litmus/take_back.
+ * Whether this thread may copy directly. Page faults of a peer's memory may take any time. So threads of the library do not: they
+ * may hold the NIC's lock.
  */
-static void begin_access(struct loopback_endpoint *endpoint)
+static bool copies_directly(const struct loopback_endpoint *endpoint)
 {
-	atomic_fetch_add_explicit(&endpoint->out->busy, 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-}
-
-static void end_access(struct loopback_endpoint *endpoint)
-{
-	atomic_fetch_add_explicit(&endpoint->out->busy, 1, memory_order_release);
+	return endpoint->peer_memory && !thread_is_library;
 }
 
 /* Writes a message into the receive's memory. 0 or errno. */
@@ -40,7 +34,9 @@ static int place_message(struct loopback_endpoint *endpoint, const struct device
 		return error;
 	_Static_assert(sizeof(segments) == sizeof(detail->segments), "both have the same members");
 	memcpy(segments, detail->segments, count * sizeof(segments[0]));
-	begin_access(endpoint);
+	error = ESHUTDOWN;
+	if (!access_begin(endpoint))
+		goto end;
 	error = ECONNABORTED;
 	if (atomic_load_explicit(&endpoint->out->closed, memory_order_relaxed))
 		goto end;
@@ -56,7 +52,7 @@ static int place_message(struct loopback_endpoint *endpoint, const struct device
 	if (!left)
 		error = peer_memory_copy(endpoint->peer_memory, send, segments, count, true);
 end:
-	end_access(endpoint);
+	access_end(endpoint);
 	return error;
 }
 
@@ -74,8 +70,8 @@ static void send_misfit(struct loopback_endpoint *endpoint, const struct device_
 }
 
 /*
- * The peer takes nothing any more, and nothing has been copied. So the send ends with the connection, and is no success at any
- * level.
+ * One of the ends takes nothing any more, and nothing has been copied. So the send ends with the connection, and is no success at
+ * any level.
  */
 static void send_to_nobody(struct loopback_endpoint *endpoint, const struct device_send *send, int error)
 {
@@ -92,7 +88,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 						const struct device_send *send,
 						struct lane_message *message)
 {
-	int error = message && endpoint->peer_memory ? place_message(endpoint, send) : EPERM;
+	int error = message && copies_directly(endpoint) ? place_message(endpoint, send) : EPERM;
 
 	switch (error) {
 	case 0:
@@ -100,6 +96,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 		send_finish_well(endpoint);
 		break;
 	case ECONNABORTED:
+	case ESHUTDOWN:
 	case ESRCH:
 		send_to_nobody(endpoint, send, error);
 		break;
@@ -166,9 +163,11 @@ static int access_remote(struct loopback_endpoint *endpoint, const struct device
 			 bool is_write)
 {
 	struct segment remote = {send->remote_address, send->length, send->remote_handle};
-	int error = ECONNABORTED;
+	int error = ESHUTDOWN;
 
-	begin_access(endpoint);
+	if (!access_begin(endpoint))
+		goto end;
+	error = ECONNABORTED;
 	if (!atomic_load_explicit(&endpoint->out->closed, memory_order_relaxed)) {
 		error = EACCES;
 		if (region_room(endpoint->peer_regions, remote.key, endpoint->peer_domain,
@@ -176,7 +175,8 @@ static int access_remote(struct loopback_endpoint *endpoint, const struct device
 				remote.length) == remote.length)
 			error = peer_memory_copy(endpoint->peer_memory, send, &remote, 1, is_write);
 	}
-	end_access(endpoint);
+end:
+	access_end(endpoint);
 	return error;
 }
 
@@ -207,7 +207,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 	}
 	if (!send->length)
 		error = 0;
-	else if (endpoint->peer_memory)
+	else if (copies_directly(endpoint))
 		error = access_remote(endpoint, send, is_write);
 	switch (error) {
 	case 0:
@@ -225,6 +225,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_finish(endpoint, VIP_STATUS_RDMA_PROT_ERROR);
 		break;
 	case ECONNABORTED:
+	case ESHUTDOWN:
 	case ESRCH:
 		send_to_nobody(endpoint, send, error);
 		break;

@@ -181,8 +181,19 @@ struct cached_region {
 	uint64_t start, length;
 };
 
+/* What is known of the peer's accesses to our memory: lo_access.c. The device's lock guards it. */
+struct peer_access {
+	uint32_t number; /* the last value of the counter that was seen to be odd */
+	int64_t seen;	 /* the first time at which it was */
+	int64_t looked;	 /* the last time */
+	int64_t waited;	 /* for this access */
+	int64_t closed;	 /* from this time on none begins; 0: they do */
+	bool is_given_up;
+};
+
 enum loopback_fault {
 	FAULT_OF_PROTOCOL = 1, /* the peer violates the protocol */
+	FAULT_IN_ACCESS, /* it does not end an access to our memory */
 	FAULT_NO_PROCESS, /* the peer's process has ended, although another one may still have its socket */
 };
 
@@ -248,9 +259,15 @@ struct loopback_endpoint {
 	struct loopback_source receiving; /* in the receive CQ */
 	uint32_t queue;			  /* its number in the page of that */
 
+	/* Ending, and taking back memory: lo_access.c. */
+	atomic_bool is_closing; /* no access of ours begins */
+	atomic_bool is_copying; /* in an access of ours; the send queue's lock is held then, perhaps for ever */
+	unsigned holders;	/* threads that have the endpoint without a lock; guarded by the device's lock */
+	struct peer_access access;
+
 	/* Connecting: the NIC's lock guards it. */
 	int link_fd; /* of a link that is not described yet, or -1 */
-	int socket;  /* of the connection, while it stays */
+	int socket;  /* of the connection, while it stays, or -1 */
 	struct connect_info own, peer;
 };
 
@@ -404,8 +421,17 @@ void loopback_endpoint_reset(struct device_endpoint *endpoint);
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful);
 /* [nic] From here on the endpoint uses the link. Publishes the posted receives. */
 void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
-/* Waits until the peer has ended all accesses to our memory that it has begun before this call. */
-void endpoint_quiesce(struct loopback_endpoint *endpoint);
+/* Keeps all other threads away from the link. */
+void endpoint_lock(struct loopback_endpoint *endpoint);
+void endpoint_unlock(struct loopback_endpoint *endpoint);
+
+/* lo_access.c */
+bool loopback_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
+/* Waits until all peers, and threads of ours, have ended the accesses to our memory that they have begun before this call. */
+void loopback_await_accesses(struct loopback_device *device);
+/* An access to the peer's memory. The send queue's lock is held. False: this end takes no part in any access any more. */
+bool access_begin(struct loopback_endpoint *endpoint);
+void access_end(struct loopback_endpoint *endpoint);
 
 /*
  * lo_copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:

@@ -121,6 +121,7 @@ struct verbs_endpoint {
 	bool was_connected;  /* the queue pair, to any peer */
 	bool is_adrift; /* it has no way out, as our GID is gone */
 	atomic_bool drained; /* since it was stopped */
+	int64_t answers_until, drains_until; /* or 0: it does not, or has */
 	atomic_bool refuses; /* the device has told that a request of the peer's was at fault */
 	atomic_bool fails;   /* the device has told of an error of our own */
 	VIP_ERROR_CODE cause; /* the one that an event has told, or VIP_ERROR_CONN_LOST */
@@ -199,6 +200,7 @@ void verbs_endpoint_destroy(struct device_endpoint *endpoint);
 /* Frees the memory of destroyed endpoints. There is no CQ any more. */
 void verbs_endpoints_free(struct verbs_device *device);
 int verbs_endpoint_prepare(struct device_endpoint *endpoint);
+bool verbs_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
 void verbs_endpoint_stop(struct device_endpoint *endpoint);
 void verbs_endpoint_reset(struct device_endpoint *endpoint);
 bool verbs_awaits_acks(struct device_endpoint *endpoint);

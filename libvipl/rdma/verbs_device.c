@@ -405,6 +405,7 @@ const struct device_ops verbs_device_ops = {
 	.endpoint_create = verbs_endpoint_create,
 	.endpoint_destroy = verbs_endpoint_destroy,
 	.endpoint_prepare = verbs_endpoint_prepare,
+	.endpoint_is_still = verbs_endpoint_is_still,
 	.endpoint_stop = verbs_endpoint_stop,
 	.endpoint_reset = verbs_endpoint_reset,
 	.endpoint_rewind = verbs_endpoint_rewind,

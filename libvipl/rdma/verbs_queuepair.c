@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs, and their states. */
 #include <errno.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -253,25 +252,45 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 /*
  * Only for soft-RoCE, which may still work on a message after its completion. If the queue pair is reset then, the kernel frees
  * the message twice. Soft-RoCE has finished all messages when it flushes a receive. So if no other receive is left to be
- * flushed, this posts one, and waits for its flush. It is posted in ERR, so that no message takes it. A second change to ERR
- * flushes it.
+ * flushed, this posts one, and has_drained() looks for its flush. It is posted in ERR, so that no message takes it. A second
+ * change to ERR flushes it.
  */
-static void drain_qp(struct verbs_endpoint *endpoint)
+static void begin_drain(struct verbs_endpoint *endpoint)
 {
 	struct ibv_recv_wr *bad, last = {
 		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
 			 VERBS_WR_ID_DRAIN,
 	};
-	struct cq *cq = endpoint->wanted_qp.recv_cq->cq_context;
-	int64_t deadline = clock_nsec() + DRAIN_NSEC;
 
 	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
-	if (ibv_post_recv(endpoint->qp, &last, &bad) || change_state(endpoint, IBV_QPS_ERR))
-		return;
-	do
-		cq_poll_for_device(cq);
-	while (!atomic_load_explicit(&endpoint->drained, memory_order_relaxed) &&
-	       clock_nsec() < deadline && !sched_yield());
+	if (!ibv_post_recv(endpoint->qp, &last, &bad) && !change_state(endpoint, IBV_QPS_ERR))
+		endpoint->drains_until = clock_nsec() + DRAIN_NSEC;
+}
+
+static bool has_drained(struct verbs_endpoint *endpoint)
+{
+	if (!endpoint->drains_until)
+		return true;
+	cq_poll_for_device(endpoint->wanted_qp.recv_cq->cq_context);
+	if (!atomic_load_explicit(&endpoint->drained, memory_order_relaxed) && deadline_left(endpoint->drains_until))
+		return false;
+	endpoint->drains_until = 0;
+	return true;
+}
+
+bool verbs_endpoint_is_still(struct device_endpoint *base, bool stops)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+
+	if (!verbs_is_soft(endpoint->device) || !endpoint->was_connected)
+		return true;
+	/* From now on a flush is no error. */
+	if (!stops && !atomic_exchange_explicit(&endpoint->stopped, true, memory_order_relaxed)) {
+		disown_completions(endpoint); /* the receives that are flushed now stay posted */
+		if (!change_state(endpoint, IBV_QPS_ERR))
+			begin_drain(endpoint);
+	}
+	return has_drained(endpoint);
 }
 
 static bool is_in_error(struct verbs_endpoint *endpoint)
@@ -311,7 +330,7 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
 	if (!change_state(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
 	    !workqueue_with_device(endpoint->receive_queue))
-		drain_qp(endpoint);
+		begin_drain(endpoint);
 }
 
 /*
@@ -325,12 +344,7 @@ void verbs_endpoint_reset(struct device_endpoint *base)
 
 	if (!stays_in_error)
 		change_state(endpoint, IBV_QPS_RESET);
-	disown_completions(endpoint); /* the receives that are flushed now stay posted */
-	/* It was not stopped if connecting has failed. From now on a flush is no error. */
-	if (stays_in_error && !atomic_exchange_explicit(&endpoint->stopped, true, memory_order_relaxed) &&
-	    !change_state(endpoint, IBV_QPS_ERR))
-		drain_qp(endpoint);
-	staging_forget(endpoint);
+	next_generation(endpoint);
 }
 
 /*

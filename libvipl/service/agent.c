@@ -95,6 +95,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
+	msec = shorter(msec, ends_serve(nic));
 	msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 	msec = shorter(msec, notifier_serve(nic->notifier));
 	atomic_store_explicit(&nic->agent.turned, clock_nsec(), memory_order_relaxed);

@@ -3,7 +3,7 @@
 // most, and nothing is lost.
 //
 // The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
-#include "line.h"
+#include "hostile.h"
 #include "long_sleeps.h"
 #include "shim.h"
 
@@ -18,18 +18,9 @@ namespace
 
 constexpr uint32_t kFar = 1U << 31; // from any stamp that can be in use
 
-class HostilePage : public NicTest
+class HostilePage : public HostileTest
 {
       protected:
-	// An end that is not of this library.
-	struct Peer {
-		std::unique_ptr<hostile_peer, decltype(&hostile_peer_close)> memory{nullptr, hostile_peer_close};
-		std::unique_ptr<Line> line;
-		hostile_peer *get() const
-		{
-			return memory.get();
-		}
-	};
 	using Vis = std::vector<VIP_VI_HANDLE>;
 
 	void SetUp() override
@@ -39,39 +30,6 @@ class HostilePage : public NicTest
 		cq = make_cq(64);
 		connect_hostile(a, of_a, "a");
 		connect_hostile(b, of_b, "b");
-	}
-	void connect_hostile(Vi &vi, Peer &peer, const std::string &name, size_t receives = kReceives)
-	{
-		vi = make_vi(nullptr, cq);
-		for (size_t i = 0; i < receives; i++)
-			posted_receive(vi, posted++, {{memory.data(), 16}});
-		auto accepted = accept_hostile(vi, peer, name);
-		EXPECT_TRUE(peer.line->say(MESSAGE_CONFIRM));
-		EXPECT_EQ(accepted.get(), VIP_SUCCESS);
-	}
-	// The call does not return until the peer confirms.
-	std::future<VIP_RETURN> accept_hostile(VIP_VI_HANDLE vi, Peer &peer, const std::string &name)
-	{
-		// On the loopback device all processes of this host meet, those of other tests as well.
-		const std::string door = name + std::to_string(getpid());
-		auto accepted = std::async(std::launch::async, [=] { return accept_one(nic, door, vi); });
-		Spoken request(VIA_LO, MESSAGE_REQUEST, door);
-
-		request.bytes.flags = static_cast<uint8_t>(vi_kind.ReliabilityLevel);
-		peer.line = std::make_unique<Line>(VIA_LO, door);
-		EXPECT_TRUE(peer.line->say(request));
-		EXPECT_EQ(peer.line->next(), MESSAGE_ACCEPT);
-		const std::vector<int> &fds = peer.line->fds_of_last;
-		EXPECT_EQ(fds.size(), 3u) << "regions, page and link";
-		peer.memory.reset(hostile_peer_open(peer.line->last.description, fds.at(1), fds.at(2)));
-		EXPECT_TRUE(peer.memory);
-		return accepted;
-	}
-	// Ends as a process that is killed.
-	static void end(Peer &peer)
-	{
-		peer.line.reset();
-		peer.memory.reset();
 	}
 	// Sends a message as an honest peer does.
 	static void send(const Peer &peer)
@@ -105,10 +63,7 @@ class HostilePage : public NicTest
 		return vis;
 	}
 
-	static constexpr size_t kReceives = 32;
-	VIP_CQ_HANDLE cq = nullptr;
 	Peer of_a, of_b;
-	size_t posted = 0;
 };
 
 // ---- stamps ----

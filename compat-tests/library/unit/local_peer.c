@@ -72,6 +72,26 @@ void hostile_peer_publish(struct hostile_peer *peer, uint32_t stamp, bool in_rin
 	atomic_store(&message->number, ++peer->written);
 }
 
+void hostile_peer_copies(struct hostile_peer *peer, bool is_in_copy)
+{
+	if ((atomic_load(&peer->link->lanes[0].busy) & 1) != is_in_copy)
+		atomic_fetch_add(&peer->link->lanes[0].busy, 1);
+}
+
+bool hostile_peer_sees_closed(const struct hostile_peer *peer)
+{
+	return atomic_load(&peer->link->lanes[0].closed);
+}
+
+void hostile_peer_violate(struct hostile_peer *peer)
+{
+	struct lane_message *message = &peer->link->lanes[0].messages[peer->written & (LANE_MESSAGES - 1)];
+
+	message->kind = UINT8_MAX;
+	atomic_store(&message->number, ++peer->written);
+	hostile_peer_announce(peer);
+}
+
 uint32_t hostile_peer_published(const struct hostile_peer *peer)
 {
 	return peer->written;

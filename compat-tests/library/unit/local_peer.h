@@ -31,6 +31,13 @@ uint32_t hostile_peer_published(const struct hostile_peer *peer);
 // The number of its messages that are marked as consumed.
 uint32_t hostile_peer_consumed(const struct hostile_peer *peer);
 
+// Says that the peer is in a copy, or not any more.
+void hostile_peer_copies(struct hostile_peer *peer, bool is_in_copy);
+// Whether the other end has said that it closes.
+bool hostile_peer_sees_closed(const struct hostile_peer *peer);
+// Publishes a message of a kind that does not exist.
+void hostile_peer_violate(struct hostile_peer *peer);
+
 // The next functions are about the page of the CQ, which all peers of its queues share.
 // Takes the next stamp, as an honest peer does.
 uint32_t hostile_peer_stamp(struct hostile_peer *peer);

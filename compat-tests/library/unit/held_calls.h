@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+// Holds what the library waits for. A test program has these by the linker's --wrap=clock_gettime, process_vm_writev and pread64.
+#pragma once
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// From now on the library's clock stands still, or goes on: so no time limit of the library ends a wait.
+void hold_clock(bool is_held);
+// From now on copies into the memory of another process do not end, nor do reads of it, as if its page faults took for ever; or
+// they go on.
+void hold_copies(bool are_held);
+// Threads in such a call.
+unsigned held_copies(void);
+
+#ifdef __cplusplus
+}
+#endif
