@@ -17,7 +17,8 @@
 #define INLINE_SIZE 128u
 
 /* The longest wait until a queue pair does no more work. */
-#define DRAIN_NSEC NSEC_PER_SEC
+#define DRAIN_NSEC  NSEC_PER_SEC
+#define ANSWER_NSEC NSEC_PER_SEC
 #define REWINDS	   8u /* tries: each fails only if a message comes at that moment */
 
 static unsigned lower(unsigned a, int b)
@@ -237,6 +238,7 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	limit_inline(endpoint);
 	endpoint->own_psn = any_psn();
 	endpoint->cause = VIP_ERROR_CONN_LOST;
+	endpoint->answers_until = endpoint->drains_until = 0;
 	atomic_store_explicit(&endpoint->refuses, false, memory_order_relaxed);
 	atomic_store_explicit(&endpoint->fails, false, memory_order_relaxed);
 	atomic_store_explicit(&endpoint->stopped, false, memory_order_relaxed);
@@ -278,10 +280,43 @@ static bool has_drained(struct verbs_endpoint *endpoint)
 	return true;
 }
 
+static bool is_in_error(struct verbs_endpoint *endpoint)
+{
+	struct ibv_qp_init_attr unused;
+	struct ibv_qp_attr attributes;
+
+	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
+	       attributes.qp_state == IBV_QPS_ERR;
+}
+
+/* The device has told that a request of the peer's was at fault, and of no error of our own. */
+static bool has_refused(const struct verbs_endpoint *endpoint)
+{
+	return !verbs_is_unreliable(endpoint) && atomic_load_explicit(&endpoint->refuses, memory_order_relaxed) &&
+	       !atomic_load_explicit(&endpoint->fails, memory_order_relaxed);
+}
+
+/*
+ * A device may tell of an error before it has answered the request at fault, as soft-RoCE does (by events since Linux 7.2, and
+ * by the completion of a receive). It does not answer in ERR, and the peer would not learn what was wrong. So the queue pair
+ * goes to ERR by itself, which takes a device no longer than its answer.
+ */
+static bool has_answered(struct verbs_endpoint *endpoint)
+{
+	verbs_hear(endpoint->device); /* the cause may have come behind its consequences */
+	if (!has_refused(endpoint) || is_in_error(endpoint))
+		return true;
+	if (!endpoint->answers_until)
+		endpoint->answers_until = clock_nsec() + ANSWER_NSEC;
+	return !deadline_left(endpoint->answers_until);
+}
+
 bool verbs_endpoint_is_still(struct device_endpoint *base, bool stops)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
+	if (stops && !atomic_load_explicit(&endpoint->stopped, memory_order_relaxed))
+		return has_answered(endpoint);
 	if (!verbs_is_soft(endpoint->device) || !endpoint->was_connected)
 		return true;
 	/* From now on a flush is no error. */
@@ -293,38 +328,12 @@ bool verbs_endpoint_is_still(struct device_endpoint *base, bool stops)
 	return has_drained(endpoint);
 }
 
-static bool is_in_error(struct verbs_endpoint *endpoint)
-{
-	struct ibv_qp_init_attr unused;
-	struct ibv_qp_attr attributes;
-
-	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
-	       attributes.qp_state == IBV_QPS_ERR;
-}
-
-/*
- * A device may tell of an error before it has answered the request at fault, as soft-RoCE does (by events since Linux 7.2, and
- * by the completion of a receive). It does not answer in ERR, and the peer would not learn what was wrong. So the queue pair
- * goes to ERR by itself, which takes a device no longer than its answer.
- */
-static void let_answer(struct verbs_endpoint *endpoint)
-{
-	int64_t deadline = clock_nsec() + DRAIN_NSEC;
-
-	while (!is_in_error(endpoint) && clock_nsec() < deadline)
-		sched_yield();
-}
-
 void verbs_endpoint_stop(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	verbs_hear(endpoint->device); /* the cause may have come behind its consequences */
-	if (!verbs_is_unreliable(endpoint) && atomic_load_explicit(&endpoint->refuses, memory_order_relaxed) &&
-	    !atomic_load_explicit(&endpoint->fails, memory_order_relaxed)) {
-		let_answer(endpoint);
+	if (has_refused(endpoint))
 		endpoint_answered(endpoint->vi);
-	}
 	if (endpoint->cause != VIP_ERROR_CONN_LOST)
 		endpoint_ends_for(endpoint->vi, endpoint->cause);
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
