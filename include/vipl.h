@@ -549,10 +549,13 @@ VIP_RETURN VipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, 
  *   VIP_INVALID_RELIABILITY_LEVEL  the reliability levels differ
  *   VIP_INVALID_MTU                the MaxTransferSizes differ
  *   VIP_INVALID_QOS                the qualities of service differ
- *   VIP_TIMEOUT                    the requester has given up; ConnHandle is used up, VI idle
- *   VIP_ERROR_RESOURCE             the system is out of resources
+ *   VIP_TIMEOUT                    the requester has given up, or is silent; ConnHandle is used up,
+ *                                  VI idle
+ *   VIP_ERROR_RESOURCE             the system is out of resources; the requester asks again while it
+ *                                  has time
  *
- * Blocks for an exchange of messages with the requester, 10 seconds at most.  Thread-safe.
+ * Blocks for an exchange of messages with the requester, 10 seconds at most, or 4 if others ask for
+ * the same discriminator.  A requester that answers later asks again while it has time.  Thread-safe.
  */
 VIP_RETURN VipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle);
 

@@ -3,6 +3,7 @@
 #include "watch.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdatomic.h>
 
 #include "fd.h"
@@ -22,6 +23,7 @@ int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events)
 {
 	int error = fd_is_own(fd) ? change(epoll_fd, EPOLL_CTL_ADD, watch, fd, events) : EBADF;
 
+	watch->events = events;
 	if (error)
 		return cause("epoll_ctl()", error);
 	atomic_store(&watch->fd, fd);
@@ -30,7 +32,15 @@ int watch_begin(int epoll_fd, struct watch *watch, int fd, unsigned events)
 
 void watch_for(int epoll_fd, struct watch *watch, unsigned events)
 {
+	watch->events = events;
 	change(epoll_fd, EPOLL_CTL_MOD, watch, atomic_load(&watch->fd), events);
+}
+
+bool watch_has_event(const struct watch *watch)
+{
+	struct pollfd events = {.fd = atomic_load(&watch->fd), .events = (short)watch->events};
+
+	return fd_is_own(events.fd) && poll(&events, 1, 0) > 0;
 }
 
 int watch_end(int epoll_fd, struct watch *watch)

@@ -84,6 +84,9 @@ static void hear(struct conversation *client)
 					(unsigned)client->watched.connector->device->version);
 		drop(client, MESSAGE_BAD_VERSION);
 		break;
+	case HEARD_CUT: /* soon there may be room for what it sends */
+		drop(client, MESSAGE_BUSY);
+		break;
 	default:
 		drop(client, 0);
 		break;
@@ -111,34 +114,14 @@ static void leave_alone(struct watched_socket *listening, int64_t nsec)
 
 static void listening_expired(struct watched_socket *watched)
 {
-	if (watched->connector->spare_fd < 0)
-		socket_spare(watched->connector);
 	socket_watch(watched, EPOLLIN);
-}
-
-/*
- * No file descriptor is left. Turned away, the client tries again after a pause. Left in the queue, it would keep us busy.
- */
-static void turn_away(struct watched_socket *listening, int error)
-{
-	struct connector *connector = listening->connector;
-	struct sockaddr_storage unused;
-	struct watched_socket client;
-
-	socket_init(&client, connector, NULL, NULL);
-	fd_close(connector->spare_fd);
-	if (!socket_accept(&client, listening, &unused))
-		socket_close(&client, true);
-	else /* closer.c has those that were turned away; or another thread has taken the spare one */
-		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
-	socket_spare(connector);
-	log_warning_ratelimited("no file descriptor for a connection: %s", failure(error));
 }
 
 static void cannot_accept(struct watched_socket *listening, int error)
 {
-	if (error == EMFILE || error == ENFILE) {
-		turn_away(listening, error);
+	if (error == EMFILE || error == ENFILE) { /* closer.c may have those that were refused, for a moment */
+		log_warning_ratelimited("no file descriptor for a connection: %s", failure(error));
+		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
 	} else if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
 		log_error_ratelimited("cannot accept a connection: %s", failure(error));
 		leave_alone(listening, PAUSE_NSEC);
@@ -313,6 +296,13 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 	free(acceptor);
 	errno = error;
 	return NULL;
+}
+
+void acceptor_serve(struct acceptor *acceptor)
+{
+	for (unsigned i = 0; i < PLACE_ADDRESSES; i++)
+		for (unsigned count = 0; count < BACKLOG && watch_has_event(&acceptor->sockets[i].watch); count++)
+			accept_one(&acceptor->sockets[i].watch);
 }
 
 void acceptor_close(struct acceptor *acceptor)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Attempts to connect: asking for a listener, at one place of the discriminator after the other, and again after a pause. Until
- * the answer comes the endpoint is only prepared, so posted receives outlive every failure. The data path and the end of every
- * attempt are here, too, also of an end that is asked.
+ * the answer comes the endpoint is only prepared, so posted receives outlive every failure. The end of every attempt is here, too,
+ * also of an end that is asked.
  */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/config.h"
+#include "base/container.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -39,13 +39,18 @@ static void begin_grace(struct connection *connection)
 	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
 }
 
-/* The conversation has ended. After a pause the route is asked for, too: it may have changed. */
+/*
+ * The conversation has ended. After a pause the route is asked for, too: it may have changed. A server that was busy, late or
+ * out of reach may be gone when it is asked next, and come back within a grace time.
+ */
 static void pause_asking(struct connection *connection, VIP_RETURN reason)
 {
 	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;
 
 	connection->stage = PAUSING;
 	connection->last = reason;
+	if (reason == VIP_TIMEOUT)
+		begin_grace(connection);
 	connection_set_deadline(connection, clock_nsec() + connection->pause);
 	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
 }
@@ -75,6 +80,12 @@ void connection_listens(struct connection *connection)
 	connection_set_deadline(connection, DEADLINE_NEVER);
 }
 
+void connection_leave(struct connection *connection, enum message_code last_word)
+{
+	socket_close(&connection->look, true);
+	conversation_end(&connection->conversation, last_word);
+}
+
 void connection_refused(struct connection *connection, VIP_RETURN reason, bool goes_on)
 {
 	if (!goes_on)
@@ -95,14 +106,16 @@ static void end_attempt(struct connection *connection, VIP_RETURN reason, bool g
 		ops->tell_no_match(&connection->target->wanted);
 	connection->stage = UNCONNECTED;
 	refused = endpoint_refused(connection->vi, reason, goes_on);
-	conversation_end(&connection->conversation, last_word);
+	connection_leave(connection, last_word);
 	if (refused != REFUSED_LATER)
 		connection_refused(connection, reason, refused == REFUSED_GOES_ON);
 }
 
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
 {
-	end_attempt(connection, reason, reason == VIP_TIMEOUT && connection->target->own.peer_to_peer, last_word);
+	bool may_come_back = connection->stage == ASKING || connection->target->own.peer_to_peer;
+
+	end_attempt(connection, reason, reason == VIP_TIMEOUT && may_come_back, last_word);
 }
 
 /* A host has not answered: the log tells where. */
@@ -121,7 +134,7 @@ static void tell_silence(const struct connection *connection)
 
 static VIP_RETURN result_without_time(const struct connection *connection)
 {
-	bool is_old = connection->heard_at || clock_nsec() - connection->began >= ANSWER_NSEC;
+	bool is_old = connection->is_heard || clock_nsec() - connection->began >= ANSWER_NSEC;
 
 	if (connection->stage >= AWAITING || connection->target->own.peer_to_peer || connection->last != VIP_NO_MATCH)
 		return VIP_TIMEOUT;
@@ -136,44 +149,16 @@ void connection_cancel(struct connection *connection, VIP_RETURN reason)
 /* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
 void connection_expire(struct connection *connection)
 {
+	struct watch *watch = &connection->conversation.watched.watch;
+
+	/* The agent may be late, and the answer there. */
+	while (connection_is_under_way(connection) && watch_has_event(watch))
+		watch->ready(watch);
+	if (!connection_is_under_way(connection))
+		return;
 	if (connection->stage == REACHING)
 		tell_silence(connection);
 	connection_cancel(connection, result_without_time(connection));
-}
-
-/* ---- the data path ---- */
-
-int connection_raise(struct connection *connection, bool accepts)
-{
-	struct conversation *conversation = &connection->conversation;
-	int error;
-
-	conversation->described.socket = conversation->watched.fd;
-	/* The peer may send as soon as it has the answer. */
-	endpoint_establishing(connection->vi);
-	error = ops_of(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
-							&conversation->peer, &conversation->described);
-	conversation_close_fds(conversation);
-	return error;
-}
-
-VIP_RETURN raising_result(int error)
-{
-	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
-}
-
-int connection_tell(struct connection *connection, enum message_code code)
-{
-	const struct target *target = connection->target;
-	const struct discriminator *wanted = code == MESSAGE_ACCEPT ? NULL : &target->wanted;
-	struct description own = {.sent_fd = -1};
-	int error;
-
-	ops_of(connector_of(connection))->describe(target->endpoint, &own);
-	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
-	if (own.sent_fd >= 0)
-		close(own.sent_fd);
-	return error;
 }
 
 /* ---- no answer ---- */
@@ -185,7 +170,7 @@ int connection_tell(struct connection *connection, enum message_code code)
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
 	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends) {
-		conversation_end(&connection->conversation, 0);
+		connection_leave(connection, 0);
 		pause_asking(connection, reason);
 	} else {
 		connection_failed(connection, reason, 0);
@@ -215,10 +200,10 @@ static void fail_for(struct connection *connection, int error)
 
 /* ---- at a place ---- */
 
-static void next_place(struct connection *connection)
+static void go_to_place(struct connection *connection, unsigned place)
 {
-	conversation_end(&connection->conversation, 0);
-	connection->place++;
+	connection_leave(connection, 0);
+	connection->place = place;
 	ask_next(connection);
 }
 
@@ -232,16 +217,15 @@ static void ask(struct connection *connection)
 	if (!error)
 		connection_set_deadline(connection, clock_nsec() + connection->patience);
 	else if (error == EPIPE)
-		next_place(connection); /* gone again */
+		go_to_place(connection, connection->place + 1); /* gone again */
 	else
 		fail_for(connection, error);
 }
 
 /* 0 or errno: EINPROGRESS; ECONNREFUSED: nobody is there. */
-static int reach(struct connection *connection, const struct place *place)
+static int reach(const struct in6_addr *host, const struct place *place, struct watched_socket *watched,
+		 struct description *described)
 {
-	struct conversation *conversation = &connection->conversation;
-	struct watched_socket *watched = &conversation->watched;
 	struct device *device = watched->connector->device;
 	const int on = 1;
 	struct place from;
@@ -249,10 +233,9 @@ static int reach(struct connection *connection, const struct place *place)
 
 	if (error)
 		return error;
-	conversation->peer.host = connection->target->host;
 	socket_prepare(watched);
 	if (device->ops->source) {
-		device->ops->source(device, &connection->target->host, &from);
+		device->ops->source(device, host, &from);
 		setsockopt(watched->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));
 		if (bind(watched->fd, (struct sockaddr *)&from.address, from.length))
 			return cause("bind()", errno == EADDRNOTAVAIL ? ENODEV : errno);
@@ -261,7 +244,7 @@ static int reach(struct connection *connection, const struct place *place)
 		error = cause("connect()", errno);
 	if (error && error != EINPROGRESS)
 		return error;
-	if (device->ops->admit && !device->ops->admit(device, watched->fd, &conversation->described))
+	if (device->ops->admit && !device->ops->admit(device, watched->fd, described))
 		return ECONNREFUSED; /* not one of ours */
 	failure = socket_watch(watched, error ? EPOLLOUT : EPOLLIN | EPOLLRDHUP);
 	return failure ? failure : error;
@@ -300,15 +283,44 @@ static void ask_next(struct connection *connection)
 	struct device *device = connector_of(connection)->device;
 	struct place at[PLACE_ADDRESSES];
 
+	connection->conversation.peer.host = target->host;
 	while (device->ops->place(device, &target->host, &target->wanted, connection->place, at)) {
 		connection->began = clock_nsec();
-		connection->heard_at = 0;
-		if (settle(connection, reach(connection, &at[0])))
+		connection->is_heard = false;
+		if (settle(connection, reach(&target->host, &at[0], &connection->conversation.watched,
+					     &connection->conversation.described)))
 			return;
-		conversation_end(&connection->conversation, 0);
+		connection_leave(connection, 0);
 		connection->place++;
 	}
 	over(connection);
+}
+
+/*
+ * Whoever listens at this place is stopped, or only late: then the request would get lost if it was withdrawn. So it stays,
+ * unless another socket finds somebody else who listens for the discriminator.
+ */
+static void look_for_another(struct connection *connection)
+{
+	const struct target *target = connection->target;
+	struct device *device = connector_of(connection)->device;
+	struct place at[PLACE_ADDRESSES];
+	struct description unused;
+
+	while (device->ops->place(device, &target->host, &target->wanted, connection->next_look, at)) {
+		unsigned place = connection->next_look++;
+		int error = ECONNREFUSED;
+
+		if (place != connection->place)
+			error = reach(&target->host, &at[0], &connection->look, &unused);
+		if (error == EINPROGRESS)
+			return;
+		socket_close(&connection->look, true);
+		if (!error) {
+			go_to_place(connection, place);
+			return;
+		}
+	}
 }
 
 void connection_routed(struct connection *connection)
@@ -329,7 +341,7 @@ static void ask_all(struct connection *connection)
 {
 	connection->stage = ROUTING;
 	connection->began = clock_nsec();
-	connection->heard_at = 0;
+	connection->is_heard = false;
 	connection->is_unsure = false;
 	connection->place = 0;
 	connection_set_deadline(connection, DEADLINE_NEVER);
@@ -347,21 +359,40 @@ void connection_ask(struct connection *connection)
 
 /* ---- the answer ---- */
 
-void asking_reached(struct connection *connection)
+/* Whether connect() has succeeded: 0 or errno. */
+static int error_of(const struct watched_socket *watched)
 {
-	struct watched_socket *watched = &connection->conversation.watched;
 	int error = 0;
 	socklen_t length = sizeof(error);
 
 	if (!fd_is_own(watched->fd) || getsockopt(watched->fd, SOL_SOCKET, SO_ERROR, &error, &length))
 		error = EBADF;
-	cause("connect()", error);
+	return cause("connect()", error);
+}
+
+void asking_looked(struct watch *look)
+{
+	struct connection *connection = container_of(look, struct connection, look.watch);
+	int error = error_of(&connection->look);
+
+	socket_close(&connection->look, true);
+	if (error)
+		look_for_another(connection);
+	else
+		go_to_place(connection, connection->next_look - 1);
+}
+
+void asking_reached(struct connection *connection)
+{
+	struct watched_socket *watched = &connection->conversation.watched;
+	int error = error_of(watched);
+
 	if (error == ETIMEDOUT)
 		tell_silence(connection);
 	if (!error)
 		socket_watch(watched, EPOLLIN | EPOLLRDHUP);
 	if (!settle(connection, error))
-		next_place(connection);
+		go_to_place(connection, connection->place + 1);
 }
 
 /* The peer has said yes, and what its data path is. */
@@ -384,52 +415,64 @@ static void accepted(struct connection *connection)
 
 void asking_answered(struct connection *connection)
 {
-	struct conversation *conversation = &connection->conversation;
+	int code = conversation_hear(&connection->conversation);
 
-	switch (conversation_hear(conversation)) {
-	case MESSAGE_NONE:
-		break;
-	case MESSAGE_HERE:
-		connection->heard_at = clock_nsec();
-		connection->patience = HERE_NSEC;
-		connection_set_deadline(connection, DEADLINE_NEVER);
-		break;
+	if (code == MESSAGE_NONE)
+		return;
+	socket_close(&connection->look, true);
+	switch (code) {
 	case MESSAGE_ACCEPT:
 		accepted(connection);
-		break;
+		return;
 	case MESSAGE_REJECT:
 		connection_failed(connection, VIP_REJECT, 0);
-		break;
+		return;
 	case MESSAGE_BAD_VERSION:
 		log_error_ratelimited("the peer refuses this version of the library");
 		connection_failed(connection, VIP_REJECT, 0);
-		break;
+		return;
 	case MESSAGE_OF_OTHER_VERSION:
 		log_error_ratelimited("the peer has another version of this library (%u, not %u)",
-				      (unsigned)conversation->in.version,
+				      (unsigned)connection->conversation.in.version,
 				      (unsigned)connector_of(connection)->device->version);
 		connection_failed(connection, VIP_REJECT, 0);
-		break;
+		return;
 	case HEARD_CUT:
 		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
-		break;
+		return;
 	case HEARD_LOST: /* it may come back */
 		no_answer(connection, VIP_TIMEOUT);
-		break;
+		return;
+	case MESSAGE_HERE:
+		if (connection->is_heard)
+			break; /* nobody says that twice */
+		connection->is_heard = true;
+		connection->patience = HERE_NSEC;
+		connection_set_deadline(connection, DEADLINE_NEVER);
+		return;
 	case MESSAGE_BUSY:
 		connection->is_unsure = true; /* who has no time is there: a result in this time is no VIP_NO_MATCH */
-		begin_grace(connection);
-		next_place(connection);
-		break;
-	case HEARD_END: /* while a server had the request no grace time has passed */
-		if (connection->heard_at)
-			connection->grace_ends += clock_nsec() - connection->heard_at;
-		next_place(connection);
 		break;
 	default: /* NO_MATCH; or it has stopped to wait without a word; or it is no NIC */
-		next_place(connection);
 		break;
 	}
+	connection->grace_ends += clock_nsec() - connection->began; /* none has passed while somebody had the request */
+	go_to_place(connection, connection->place + 1);
+}
+
+static void here_expired(struct connection *connection)
+{
+	connection->is_unsure = true;
+	if (connection->patience < LONGEST_HERE_NSEC)
+		connection->patience *= 2;
+	connection_set_deadline(connection, clock_nsec() + connection->patience);
+	if (connection->look.fd < 0)
+		connection->next_look = 0;
+	socket_close(&connection->look, true); /* that place is silent, too */
+	if (fd_is_own(connection->conversation.watched.fd))
+		look_for_another(connection);
+	else
+		go_to_place(connection, connection->place + 1);
 }
 
 void asking_expired(struct connection *connection)
@@ -440,10 +483,7 @@ void asking_expired(struct connection *connection)
 		no_answer(connection, VIP_TIMEOUT);
 		break;
 	case ASKING:
-		connection->is_unsure = true;
-		if (connection->patience < LONGEST_HERE_NSEC)
-			connection->patience *= 2;
-		next_place(connection);
+		here_expired(connection);
 		break;
 	default:
 		ask_all(connection);

@@ -43,6 +43,8 @@ int64_t connector_tick(struct connector *connector);
  * all places for it.
  */
 struct acceptor *acceptor_open(struct connector *connector, const struct discriminator *wanted);
+/* Hears the requests of those who have connected by now. */
+void acceptor_serve(struct acceptor *acceptor);
 /* Undoes one acceptor_open(). */
 void acceptor_close(struct acceptor *acceptor);
 
@@ -115,6 +117,8 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer);
  */
 enum refused { REFUSED_OVER, REFUSED_GOES_ON, REFUSED_LATER };
 enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
+/* Whether requests of others wait for the server that has accepted this one. */
+bool endpoint_has_rivals(const struct vi *vi);
 /* The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
 /*

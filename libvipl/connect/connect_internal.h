@@ -21,16 +21,23 @@ struct connection {
 	unsigned place;
 	bool is_unsure;	  /* this time one has not answered, or has no time */
 	VIP_RETURN last;  /* what the last time has told: VIP_NO_MATCH, or anything else */
-	int64_t began;	  /* with this place */
-	int64_t heard_at; /* when it said that it has the request; 0: it has not */
+	bool is_heard;	  /* it has said that it has the request */
+	int64_t began;	  /* with this place, or with this client */
 	int64_t patience; /* for MESSAGE_HERE */
 	int64_t pause;	  /* before it asks again */
 	int64_t grace_ends;
+	struct watched_socket look; /* to find somebody who listens at another place */
+	unsigned next_look;	    /* the place */
 };
 
 static inline struct connector *connector_of(const struct connection *connection)
 {
 	return connection->conversation.watched.connector;
+}
+
+static inline bool connection_is_under_way(const struct connection *connection)
+{
+	return connection->stage != UNCONNECTED && connection->stage != CONNECTED;
 }
 
 /* The attempt expires then, or when it has to end. */
@@ -56,13 +63,17 @@ int connection_tell(struct connection *connection, enum message_code code);
 /* The ends are connected. */
 void connection_succeeded(struct connection *connection);
 /*
- * The attempt has failed with this result; but a peer that vanished amid connecting may come back while there is time. The other
- * end hears the last word, if it is not 0.
+ * The attempt has failed with this result; but a peer that vanished amid connecting may come back while there is time, and a
+ * server that did not hear the answer in its time. The other end hears the last word, if it is not 0.
  */
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* The attempt is over. */
 void connection_decided(struct connection *connection);
+/* Ends the conversation, as conversation_end(). */
+void connection_leave(struct connection *connection, enum message_code last_word);
 
+/* Somebody listens at another place, or not. */
+void asking_looked(struct watch *look);
 /* TCP has reached the place, or not; something has come from there; the time for it is over. */
 void asking_reached(struct connection *connection);
 void asking_answered(struct connection *connection);

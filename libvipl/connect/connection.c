@@ -1,30 +1,73 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection of a VI: accepting, what comes while it lasts, and the end. Asking is asking.c's. */
+/* The connection of a VI: its data path, accepting, what comes while it lasts, and the end. Asking is asking.c's. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/container.h"
 #include "base/deadline.h"
 #include "base/log.h"
 #include "connect_internal.h"
 
-#define CONFIRM_NSEC (10 * NSEC_PER_SEC)
-#define ACKS_NSEC    (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */
+/* A requester may be late with its confirmation. But it makes others wait: then it has less time. */
+#define CONFIRM_NSEC	   (10 * NSEC_PER_SEC)
+#define SHORT_CONFIRM_NSEC (3 * NSEC_PER_SEC)
+#define RIVALS_NSEC	   NSEC_PER_SEC /* after this it is looked again whether there are others */
+
+#define ACKS_NSEC (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */
+
+/* ---- the data path ---- */
+
+int connection_raise(struct connection *connection, bool accepts)
+{
+	struct conversation *conversation = &connection->conversation;
+	int error;
+
+	conversation->described.socket = conversation->watched.fd;
+	/* The peer may send as soon as it has the answer. */
+	endpoint_establishing(connection->vi);
+	error = ops_of(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
+							&conversation->peer, &conversation->described);
+	conversation_close_fds(conversation);
+	return error;
+}
+
+VIP_RETURN raising_result(int error)
+{
+	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
+}
+
+int connection_tell(struct connection *connection, enum message_code code)
+{
+	const struct target *target = connection->target;
+	const struct discriminator *wanted = code == MESSAGE_ACCEPT ? NULL : &target->wanted;
+	struct description own = {.sent_fd = -1};
+	int error;
+
+	ops_of(connector_of(connection))->describe(target->endpoint, &own);
+	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
+	if (own.sent_fd >= 0)
+		close(own.sent_fd);
+	return error;
+}
 
 /* ---- accepting ---- */
 
 void connection_accept(struct connection *connection, struct conversation *client)
 {
 	struct conversation *conversation = &connection->conversation;
+	bool is_refused;
 	int error;
 
 	connection->stage = CONFIRMING;
+	connection->began = clock_nsec();
 	conversation->peer = client->peer;
 	conversation->described = client->described;
 	error = socket_move(&client->watched, &conversation->watched);
 	free(client);
 	if (!error) {
-		connection_set_deadline(connection, clock_nsec() + CONFIRM_NSEC);
+		connection_set_deadline(connection, connection->began + SHORT_CONFIRM_NSEC);
 		error = connection_raise(connection, true);
 	}
 	if (!error)
@@ -36,7 +79,9 @@ void connection_accept(struct connection *connection, struct conversation *clien
 		return;
 	}
 	log_error_ratelimited("cannot accept a connection: %s", failure(error));
-	connection_failed(connection, VIP_ERROR_RESOURCE, MESSAGE_REJECT);
+	/* A client can come again; but the attempt that a peer asks for is over. */
+	is_refused = connection->target->own.peer_to_peer || error == EPROTO;
+	connection_failed(connection, VIP_ERROR_RESOURCE, is_refused ? MESSAGE_REJECT : MESSAGE_BUSY);
 }
 
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
@@ -132,6 +177,16 @@ static void ready(struct watch *watch)
 		hear(connection);
 }
 
+static void confirmation_expired(struct connection *connection)
+{
+	int64_t now = clock_nsec();
+
+	if (now - connection->began < CONFIRM_NSEC && !endpoint_has_rivals(connection->vi))
+		connection_set_deadline(connection, now + RIVALS_NSEC);
+	else
+		connection_failed(connection, VIP_TIMEOUT, 0);
+}
+
 static void expired(struct watched_socket *watched)
 {
 	struct connection *connection = container_of(watched, struct connection, conversation.watched);
@@ -141,7 +196,7 @@ static void expired(struct watched_socket *watched)
 	else if (!deadline_left(connection->target->deadline))
 		connection_expire(connection);
 	else if (connection->stage == CONFIRMING)
-		connection_failed(connection, VIP_TIMEOUT, 0);
+		confirmation_expired(connection);
 	else
 		asking_expired(connection);
 }
@@ -157,6 +212,7 @@ struct connection *connection_create(struct connector *connector, struct vi *vi,
 	connection->vi = vi;
 	connection->target = target;
 	socket_init(&connection->conversation.watched, connector, ready, expired);
+	socket_init(&connection->look, connector, asking_looked, NULL);
 	return connection;
 }
 
@@ -177,6 +233,7 @@ void connection_close(struct connection *connection, bool in_silence)
 
 	connection->stage = UNCONNECTED;
 	connection_decided(connection);
+	socket_close(&connection->look, true);
 	if (last_word && in_silence)
 		conversation_leave(&connection->conversation);
 	else

@@ -147,6 +147,8 @@ static int hear_local(struct conversation *conversation)
 		return HEARD_END;
 	/* The message, and whatever is not taken of it, stays in the socket. */
 	length = recvmsg(conversation->watched.fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (length < 0 && errno == ECONNRESET) /* that is told once, and before what was said before it */
+		length = recvmsg(conversation->watched.fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (length < 0)
 		return end_of(errno);
 	conversation_close_fds(conversation);

@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
@@ -202,27 +201,31 @@ void socket_set_time(struct watched_socket *watched, int64_t nsec)
 	socket_set_deadline(watched, clock_nsec() + nsec);
 }
 
-/* Each of a crowd has a deadline, but the one that expires. */
-static void expire_first(struct connector *connector, const unsigned *crowd)
-{
-	struct watched_socket *first = TAILQ_FIRST(&connector->expiring);
-
-	while (first->crowd != crowd)
-		first = TAILQ_NEXT(first, in_expiring);
-	first->expired(first);
-}
-
+/* What has come to a socket is heard soon, and then that is no longer one of the crowd: its time is not over. */
 void crowd_enter(struct watched_socket *watched, unsigned *crowd)
 {
+	struct watched_socket *first;
+
 	watched->crowd = crowd;
-	if (++*crowd > MOST_OF_CROWD)
-		expire_first(watched->connector, crowd);
+	if (++*crowd <= MOST_OF_CROWD)
+		return;
+	TAILQ_FOREACH(first, &watched->connector->expiring, in_expiring)
+		if (first->crowd == crowd && first != watched && !watch_has_event(&first->watch))
+			break;
+	if (first)
+		first->expired(first);
 }
 
+/* Each of a crowd has a deadline. */
 void crowd_end(struct connector *connector, unsigned *crowd)
 {
-	while (*crowd)
-		expire_first(connector, crowd);
+	struct watched_socket *watched, *next;
+
+	for (watched = TAILQ_FIRST(&connector->expiring); watched; watched = next) {
+		next = TAILQ_NEXT(watched, in_expiring);
+		if (watched->crowd == crowd)
+			watched->expired(watched);
+	}
 }
 
 /* ---- all of a NIC ---- */
@@ -237,18 +240,25 @@ struct connector *connector_open(struct nic *nic, struct device *device)
 	connector->device = device;
 	TAILQ_INIT(&connector->awaiting);
 	TAILQ_INIT(&connector->expiring);
-	if (socket_spare(connector))
-		return connector;
-	free(connector); /* errno stays */
-	return NULL;
+	return connector;
 }
 
 /* What was said last arrives nevertheless. */
 void connector_close(struct connector *connector)
 {
 	crowd_end(connector, &connector->farewells);
-	fd_close(connector->spare_fd);
 	free(connector);
+}
+
+/* This thread may be late. So it hears first what has come in time; each call takes some of that, or ends its socket. */
+static void expire(struct watched_socket *watched)
+{
+	if (watch_has_event(&watched->watch)) {
+		watched->watch.ready(&watched->watch);
+		return;
+	}
+	socket_set_deadline(watched, DEADLINE_NEVER);
+	watched->expired(watched);
 }
 
 int64_t connector_tick(struct connector *connector)
@@ -257,20 +267,12 @@ int64_t connector_tick(struct connector *connector)
 	struct watched_socket *first;
 	int64_t rested;
 
-	while ((first = TAILQ_FIRST(&connector->expiring)) && first->deadline <= now) {
-		socket_set_deadline(first, DEADLINE_NEVER);
-		first->expired(first);
-	}
+	while ((first = TAILQ_FIRST(&connector->expiring)) && first->deadline <= now)
+		expire(first);
 	if (!first)
 		return DEADLINE_NEVER;
 	rested = clock_nsec() * 2 - now; /* other threads get the NIC's lock for as long as this has taken */
 	return first->deadline > rested ? first->deadline : rested;
-}
-
-bool socket_spare(struct connector *connector)
-{
-	connector->spare_fd = fd_keep(eventfd(0, EFD_CLOEXEC), "eventfd()");
-	return connector->spare_fd >= 0;
 }
 
 /* ---- what they need ---- */

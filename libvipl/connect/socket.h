@@ -27,7 +27,6 @@ struct watched_socket {
 struct connector {
 	struct nic *nic;
 	struct device *device;
-	int spare_fd; /* to be given up when there are no more */
 	LIST_HEAD(, acceptor) acceptors;
 	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
 	TAILQ_HEAD(expiring, watched_socket) expiring; /* with a deadline: the earliest first */
@@ -62,10 +61,7 @@ void socket_set_deadline(struct watched_socket *watched, int64_t deadline);
 /* So many nanoseconds from now. */
 void socket_set_time(struct watched_socket *watched, int64_t nsec);
 
-/* Opens the descriptor that is there to be given up, or fails with errno. */
-bool socket_spare(struct connector *connector);
-
-/* It has a deadline, and is one of a crowd. Of too many the one with the earliest deadline expires. */
+/* It has a deadline, and is one of a crowd. Of too many expires the one with the earliest deadline to which nothing has come. */
 void crowd_enter(struct watched_socket *watched, unsigned *crowd);
 /* All of it expire. */
 void crowd_end(struct connector *connector, unsigned *crowd);

@@ -67,8 +67,10 @@ static void leave_result(void *argument)
 	const struct awaiting *awaiting = argument;
 	struct vi *vi = awaiting->vi;
 
-	if (awaiting->has_begun && vi->attempt.number == awaiting->number && vi->attempt.result == VIP_NOT_DONE)
+	if (awaiting->has_begun && vi->attempt.number == awaiting->number && vi->attempt.result == VIP_NOT_DONE) {
 		connection_expire(vi->connection);
+		vi_await_end(vi);
+	}
 	pthread_mutex_unlock(&vi->nic->lock);
 	vi_put(vi);
 }

@@ -6,6 +6,7 @@
  * NIC still listens. It holds the requests that come in the first part of that time for the next wait, which takes
  * the oldest one whose requester is still there. Later, or when it holds too many, it answers a requester that the
  * server is busy. The requester asks again, and so also finds other servers that wait for the same discriminator.
+ * While a thread is in VipConnectAccept, for as long as a requester makes it wait, no grace time passes.
  */
 #include "listening.h"
 
@@ -22,6 +23,7 @@
 #define HELD_MOST    1024u /* of one discriminator */
 #define HOLD_PART    20	   /* requests are held in the first of this number of parts of the grace time */
 #define RECENT_WAITS 8	   /* the latest: listening takes ports, of which others want some, too */
+#define RIVAL_NSEC   NSEC_PER_SEC /* a requester that has been told that the server is busy asks again far sooner than this */
 #define TURN_NSEC    (100 * NSEC_PER_MSEC) /* a wait that finds no place to listen looks again after this */
 
 /* A discriminator that threads wait for, or have lately. */
@@ -30,10 +32,12 @@ struct listener {
 	struct discriminator wanted;
 	struct acceptor *acceptor;
 	unsigned waiters;
+	unsigned accepting;	    /* threads that accept one of its requests */
 	pthread_cond_t changed;	    /* a request has come, or the waits end */
 	TAILQ_HEAD(, request) held; /* the oldest first; the threads that wait take them */
 	unsigned held_count;
 	int64_t hold_ends, ends; /* when no thread waits: held until then, and listened until then */
+	int64_t missed_at;	 /* when the last request came for which no thread waited */
 };
 
 static int64_t grace_nsec(void)
@@ -77,7 +81,12 @@ static void release_held(struct listener *listener, VIP_RETURN refusal)
 		refuse(request, refusal);
 }
 
-/* Nobody waits. */
+static bool is_in_use(const struct listener *listener)
+{
+	return listener->waiters || listener->accepting;
+}
+
+/* It is not in use. */
 static void end_listener(struct nic *nic, struct listener *listener)
 {
 	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
@@ -93,14 +102,14 @@ static void end_more_than_recent(struct nic *nic)
 	unsigned count = 0;
 
 	TAILQ_FOREACH_REVERSE(listener, &nic->listeners, listeners, in_nic) {
-		if (listener->waiters || ++count <= RECENT_WAITS)
+		if (is_in_use(listener) || ++count <= RECENT_WAITS)
 			continue;
 		end_listener(nic, listener);
 		break;
 	}
 }
 
-/* A wait is over; the listener may be so, too. */
+/* A wait, or an accept, is over; the listener may be so, too. */
 static void remember_wait(struct nic *nic, struct listener *listener)
 {
 	int64_t now = clock_nsec(), grace = grace_nsec();
@@ -111,7 +120,7 @@ static void remember_wait(struct nic *nic, struct listener *listener)
 		agent_wake(nic);
 	listener->hold_ends = now + grace / HOLD_PART;
 	listener->ends = now + grace;
-	if (listener->waiters)
+	if (is_in_use(listener))
 		return;
 	if (grace)
 		end_more_than_recent(nic);
@@ -132,10 +141,12 @@ int64_t listeners_serve(struct nic *nic)
 			next = due;
 		if (listener->waiters || now < listener->hold_ends)
 			continue;
-		if (now < listener->ends)
-			release_held(listener, VIP_NOT_DONE);
-		else
-			end_listener(nic, listener);
+		release_held(listener, VIP_NOT_DONE);
+		if (listener->accepting || now < listener->ends)
+			continue;
+		/* This thread may be late: whoever asked in time is told that the server is busy. */
+		acceptor_serve(listener->acceptor);
+		end_listener(nic, listener);
 	}
 	return next;
 }
@@ -159,6 +170,8 @@ VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const s
 	listener = find_listener(nic, wanted);
 	if (!listener)
 		return VIP_NO_MATCH;
+	if (listener->held_count >= listener->waiters)
+		listener->missed_at = clock_nsec();
 	request = can_hold(listener, client) ? zeroed(1, sizeof(*request)) : NULL;
 	if (!request)
 		return VIP_NOT_DONE;
@@ -170,6 +183,13 @@ VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const s
 	listener->held_count++;
 	pthread_cond_signal(&listener->changed);
 	return VIP_SUCCESS;
+}
+
+bool endpoint_has_rivals(const struct vi *vi)
+{
+	const struct listener *listener = find_listener(vi->nic, &vi->attempt.target.own.discriminator);
+
+	return listener && (listener->held_count > listener->waiters || deadline_left(listener->missed_at + RIVAL_NSEC));
 }
 
 /* NULL and errno: there is no memory. */
@@ -326,7 +346,7 @@ static void close_listeners(struct nic *nic)
 	for (; listener; listener = following) {
 		following = TAILQ_NEXT(listener, in_nic);
 		pthread_cond_broadcast(&listener->changed);
-		if (!listener->waiters)
+		if (!is_in_use(listener))
 			end_listener(nic, listener);
 	}
 }
@@ -356,6 +376,21 @@ static void release_request(struct request *request, bool taken)
 	free(request);
 }
 
+/* Meanwhile others are told that the server is busy, and after it they have a grace time. */
+static VIP_RETURN accept_of(struct listener *listener, struct vi *vi, struct conversation *client)
+{
+	VIP_RETURN rc;
+
+	if (listener)
+		listener->accepting++;
+	rc = attempt_accept(vi, client);
+	if (listener) {
+		listener->accepting--;
+		remember_wait(vi->nic, listener);
+	}
+	return rc;
+}
+
 VIP_RETURN request_accept(struct request *request, struct vi *vi)
 {
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
@@ -366,7 +401,7 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi)
 		rc = attempt_prepare(vi, request->peer, request->wanted);
 	if (rc == VIP_SUCCESS) {
 		taken = take_request(request);
-		rc = attempt_accept(vi, request->client);
+		rc = accept_of(find_listener(vi->nic, request->wanted), vi, request->client);
 	}
 	pthread_mutex_unlock(&vi->nic->lock);
 	release_request(request, taken);

@@ -139,19 +139,6 @@ TEST_P(Asking, OfAServerThatStaysBusyTakesTooLong)
 
 // ---- late, cut ----
 
-TEST_P(Asking, LeavesAServerThatIsNotThere)
-{
-	auto requested = request_here(3 * PATIENCE);
-	Line line = gate->accept();
-
-	EXPECT_EQ(line.next(), MESSAGE_REQUEST);
-	EXPECT_EQ(line.next(), Line::END) << "it has not said HERE within a second";
-	Line next = gate->accept();
-	EXPECT_EQ(next.next(), MESSAGE_REQUEST);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_INVALID_STATE);
-}
-
 TEST_P(Asking, SurvivesAnswersThatEndAnywhere)
 {
 	for (size_t length = 0; length < sizeof(message); length += length < 8 ? 1 : 7) {

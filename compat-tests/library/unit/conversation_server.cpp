@@ -295,6 +295,31 @@ TEST_P(Asked, DoesNotWaitForARequesterThatHasGone)
 	EXPECT_EQ(VipConnectAccept(conn, a), VIP_TIMEOUT);
 }
 
+// ---- without descriptors ----
+
+// It has refused nobody, and may have descriptors again.
+TEST_P(Asked, IsBusyWithoutADescriptorForTheConnection)
+{
+	VIP_CONN_HANDLE conn;
+	auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
+	Line line = call();
+
+	line.say(spoken(MESSAGE_REQUEST));
+	ASSERT_EQ(waited.get(), VIP_SUCCESS);
+	{
+		const int next = dup(0);
+		::close(next);
+		const FileLimit limit(static_cast<rlim_t>(next));
+		if (!device().is_local)
+			fake_fail("ibv_query_pkey", 1, EMFILE);
+		EXPECT_EQ(VipConnectAccept(conn, a), VIP_ERROR_RESOURCE);
+	}
+	EXPECT_EQ(line.next(), MESSAGE_BUSY);
+	line.hang_up();
+	serve();
+	expect_served();
+}
+
 // ---- many ----
 
 TEST_P(Asked, KeepsAFewOfManyThatSayNothing)
@@ -372,6 +397,25 @@ TEST_P(AskedLocally, KeepsNoDescriptorsOfOthers)
 					::close(fd);
 			}
 	EXPECT_TRUE(eventually([&] { return descriptors() <= before; })) << descriptors() << " " << before;
+	expect_served();
+}
+
+TEST_P(AskedLocally, IsBusyWithoutADescriptorForWhatComesWithARequest)
+{
+	VIP_CONN_HANDLE conn;
+	const Spoken request = spoken(MESSAGE_REQUEST);
+
+	ASSERT_EQ(wait_for(&conn, 0), VIP_TIMEOUT);
+	Line line = call();
+	ASSERT_EQ(line.next(true), MESSAGE_HERE);
+	{
+		const int next = dup(0);
+		::close(next);
+		const FileLimit limit(static_cast<rlim_t>(next));
+		line.say(request);
+		EXPECT_EQ(line.next(), MESSAGE_BUSY);
+	}
+	serve();
 	expect_served();
 }
 

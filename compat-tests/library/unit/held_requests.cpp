@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Between two waits a server is busy, not absent. A request that comes soon after a wait is held for the next wait.
 // A later one is told so, and the requester repeats it.
+#include "grace.h"
 #include "line.h"
 #include "process.h"
 #include "two_vis.h"
@@ -8,36 +9,8 @@
 #include <chrono>
 #include <thread>
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
-extern "C" {
-#include "base/config.h"
-}
-#pragma GCC diagnostic pop
-
 namespace
 {
-
-// Another grace time than that of the test program, for the time of a test.
-class GraceTime
-{
-      public:
-	explicit GraceTime(int msec)
-	{
-		set(msec);
-	}
-	~GraceTime()
-	{
-		set(GRACE_MSEC);
-	}
-
-      private:
-	// The environment has been read by then: that happens once per process.
-	static void set(int msec)
-	{
-		const_cast<struct config *>(config())->grace_msec = msec;
-	}
-};
 
 // On the loopback device all processes of this host meet, those of other tests as well.
 std::string door(const std::string &name = "")

@@ -32,7 +32,7 @@ inline uint16_t place_of(const std::string &name, unsigned number = 0)
 }
 
 // Where this user's processes wait for a discriminator on via_lo. Returns the length of the address.
-inline socklen_t local_place(const std::string &name, sockaddr_un *address)
+inline socklen_t local_place(const std::string &name, sockaddr_un *address, unsigned number = 0)
 {
 	std::string text = "vipl-" + std::to_string(geteuid()) + "-";
 	char hex[3];
@@ -41,7 +41,7 @@ inline socklen_t local_place(const std::string &name, sockaddr_un *address)
 		snprintf(hex, sizeof(hex), "%02x", static_cast<unsigned char>(c));
 		text += hex;
 	}
-	text += "-0";
+	text += "-" + std::to_string(number);
 	*address = sockaddr_un{};
 	address->sun_family = AF_UNIX;
 	memcpy(address->sun_path + 1, text.data(), text.size());
@@ -74,7 +74,7 @@ struct Device {
 		sockaddr_in at = at_port(place_of(wanted, number));
 
 		if (is_local)
-			return local_place(wanted, reinterpret_cast<sockaddr_un *>(place));
+			return local_place(wanted, reinterpret_cast<sockaddr_un *>(place), number);
 		memcpy(place, &at, sizeof(at));
 		return sizeof(at);
 	}
@@ -302,6 +302,8 @@ class Line
 			return ::recv(fd_, &last, sizeof(last), MSG_WAITALL);
 		forget_fds();
 		ssize_t got = local_socket_receive(fd_, &last, sizeof(last), fds, LOCAL_SOCKET_FDS, &count);
+		if (got < 0 && errno == ECONNRESET) // told before what was said before it
+			got = local_socket_receive(fd_, &last, sizeof(last), fds, LOCAL_SOCKET_FDS, &count);
 		fds_of_last.assign(fds, fds + count);
 		return got;
 	}

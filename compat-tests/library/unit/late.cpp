@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The agent of a NIC gets the processor late. By then times are over, but in the sockets is what came in time: that is heard, and
+// nothing is given up. Each test is of one stage of connecting.
+#include "conversation.h"
+#include "grace.h"
+#include "late_agents.h"
+#include "process.h"
+
+namespace
+{
+
+constexpr int LONG_MSEC = 60000; // more than any time of the library here
+constexpr int LATE_GRACE_MSEC = 10000;
+
+class Late : public Conversation
+{
+      protected:
+	void SetUp() override
+	{
+		Conversation::SetUp();
+		EXPECT_EQ(request(a, name + "-nobody", PATIENCE), VIP_NO_MATCH) << "now the route is known";
+		grace = std::make_unique<GraceTime>(LATE_GRACE_MSEC);
+	}
+	void TearDown() override
+	{
+		agents_hold(false);
+		connect_slowly(false);
+		Conversation::TearDown();
+	}
+	// The agent has been woken for another reason, and does not go on. What comes now it does not know of.
+	void hold_agent()
+	{
+		VIP_CONN_HANDLE unused;
+
+		agents_hold(true);
+		EXPECT_TRUE(eventually([&] {
+			EXPECT_EQ(wait(name + "-other", 0, &unused), VIP_TIMEOUT);
+			return agents_held() > 0;
+		}));
+	}
+	void be_late(int msec = LONG_MSEC)
+	{
+		clock_jump(msec);
+		agents_hold(false);
+	}
+	// The agent has looked at all times since this was called. It does so before it gives the lock back.
+	void let_agent_look()
+	{
+		wait_in_vain(name + "-other");
+		Line line(device(), name + "-other");
+		EXPECT_TRUE(line.say(Spoken(device(), MESSAGE_PEER_REQUEST, name + "-other")));
+		EXPECT_EQ(line.next(), MESSAGE_NO_MATCH);
+		wait_in_vain(name + "-other");
+	}
+	void wait_in_vain(const std::string &door)
+	{
+		VIP_CONN_HANDLE unused;
+
+		ASSERT_EQ(wait(door, 0, &unused), VIP_TIMEOUT);
+	}
+	Line asked()
+	{
+		Line line = call();
+
+		EXPECT_TRUE(line.say(spoken(MESSAGE_REQUEST)));
+		return line;
+	}
+	std::unique_ptr<GraceTime> grace;
+	// What is said to a client that has not been refused.
+	void expect_busy(Line &line)
+	{
+		EXPECT_EQ(line.next(), MESSAGE_BUSY);
+	}
+	void expect_accepted(Line &line, std::future<VIP_RETURN> &requested)
+	{
+		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
+		EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	}
+};
+
+// ---- a requester ----
+
+TEST_P(Late, ARequesterHearsThatItHasReachedAPlace)
+{
+	Gate gate(device(), name);
+
+	hold_agent();
+	connect_slowly(true);
+	auto requested = request_here(VIP_INFINITE);
+	Line line = gate.accept();
+	be_late();
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	expect_accepted(line, requested);
+}
+
+TEST_P(Late, ARequesterHearsWhoIsHere)
+{
+	Gate gate(device(), name);
+	auto requested = request_here(VIP_INFINITE);
+	Line line = gate.accept();
+
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	hold_agent();
+	EXPECT_TRUE(line.say(MESSAGE_HERE));
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	be_late();
+	expect_accepted(line, requested);
+}
+
+// Its own time is over, too.
+TEST_P(Late, ARequesterHearsTheAnswerThatCameInItsTime)
+{
+	Gate gate(device(), name);
+	auto requested = request_here(LONG_MSEC / 2);
+	Line line = gate.accept();
+
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	hold_agent();
+	EXPECT_TRUE(line.say(MESSAGE_HERE));
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	be_late();
+	expect_accepted(line, requested);
+}
+
+// The thread that waits ends the attempt if the agent does not.
+TEST_P(Late, AThreadWhoseTimeIsOverHearsTheAnswerThatCameInIt)
+{
+	Gate gate(device(), name);
+	const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1000);
+	auto requested = request_here(1000);
+	Line line = gate.accept();
+
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	hold_agent();
+	EXPECT_TRUE(line.say(MESSAGE_HERE));
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	const bool is_in_time = std::chrono::steady_clock::now() < end;
+	const VIP_RETURN rc = requested.get();
+	EXPECT_TRUE(rc == VIP_SUCCESS || !is_in_time) << testing::PrintToString(rc);
+}
+
+TEST_P(Late, APeerHearsTheAnswerThatCameInItsTime)
+{
+	Address own("0.0.0.0", "a" + name), other(host, name);
+	VIP_VI_ATTRIBUTES attributes;
+	Gate gate(device(), name);
+
+	ASSERT_EQ(VipConnectPeerRequest(a, own.get(), other.get(), LONG_MSEC / 2), VIP_SUCCESS);
+	Line line = gate.accept();
+	ASSERT_EQ(line.next(), MESSAGE_PEER_REQUEST);
+	hold_agent();
+	EXPECT_TRUE(line.say(MESSAGE_HERE));
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	be_late();
+	EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
+	EXPECT_EQ(VipConnectPeerWait(a, &attributes), VIP_SUCCESS);
+}
+
+// ---- a server ----
+
+TEST_P(Late, AServerHearsTheRequestOfWhoHasConnected)
+{
+	wait_in_vain(name);
+	Line line = call();
+	ASSERT_EQ(line.next(true), MESSAGE_HERE);
+	hold_agent();
+	EXPECT_TRUE(line.say(spoken(MESSAGE_REQUEST)));
+	be_late();
+	expect_busy(line);
+}
+
+TEST_P(Late, AServerHearsTheRequestsOfACrowd)
+{
+	constexpr size_t kMost = 64;
+	std::vector<Line> lines;
+
+	const GraceTime longer(20 * static_cast<int>(PATIENCE)); // so that all are held
+	VIP_CONN_HANDLE conn;
+
+	wait_in_vain(name);
+	for (size_t i = 0; i < kMost; i++) {
+		lines.push_back(call());
+		ASSERT_EQ(lines.back().next(true), MESSAGE_HERE);
+	}
+	hold_agent();
+	Line last = call(); // is the first that the agent sees
+	for (Line &line : lines)
+		EXPECT_TRUE(line.say(spoken(MESSAGE_REQUEST)));
+	agents_hold(false);
+	for (size_t i = 0; i < kMost; i++) {
+		ASSERT_EQ(wait_for(&conn), VIP_SUCCESS) << i;
+		EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
+	}
+}
+
+TEST_P(Late, AServerHearsTheConfirmation)
+{
+	auto accepted = accept_at(a);
+	Line line = ask();
+
+	hold_agent();
+	EXPECT_TRUE(line.say(MESSAGE_CONFIRM));
+	be_late();
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+}
+
+// Their server may come back in a moment.
+TEST_P(Late, AServerIsBusyForWhoHasAskedWithinItsGraceTime)
+{
+	wait_in_vain(name);
+	hold_agent();
+	Line line = asked();
+	be_late();
+	expect_busy(line);
+}
+
+TEST_P(Late, AServerIsBusyForWhoseRequestIsHeld)
+{
+	const GraceTime longer(20 * static_cast<int>(PATIENCE));
+
+	wait_in_vain(name);
+	Line line = asked();
+	ASSERT_EQ(line.next(true), MESSAGE_HERE);
+	let_agent_look();
+	hold_agent();
+	be_late(2 * 20 * static_cast<int>(PATIENCE));
+	expect_busy(line);
+}
+
+// ---- an agent that says nothing ----
+
+// It is perhaps only late.
+TEST_P(Late, AServerKeepsTheRequestWhereNobodyElseListens)
+{
+	Gate gate(device(), name);
+	auto requested = request_here(VIP_INFINITE);
+	Line line = gate.accept();
+
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	for (int i = 0; i < 5; i++) {
+		clock_jump(LONG_MSEC);
+		let_agent_look();
+	}
+	EXPECT_TRUE(line.say(MESSAGE_HERE));
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	expect_accepted(line, requested);
+}
+
+TEST_P(Late, AServerLosesTheRequestToAnyOtherWhoListens)
+{
+	for (auto [first, second] : {std::pair(0, 3), std::pair(1, 0), std::pair(1, 2)}) {
+		Gate gate(device(), name, first);
+		auto requested = request_here(VIP_INFINITE);
+		Line line = gate.accept();
+
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		Gate other(device(), name, second);
+		clock_jump(LONG_MSEC);
+		wait_in_vain(name + "-other");
+		Line look = other.accept(), next = other.accept();
+		EXPECT_EQ(look.next(), Line::END);
+		ASSERT_EQ(next.next(), MESSAGE_REQUEST) << first << second;
+		EXPECT_EQ(line.next(), Line::END);
+		EXPECT_TRUE(next.say(spoken(MESSAGE_ACCEPT)));
+		expect_accepted(next, requested);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	}
+}
+
+// ---- a requester that does not confirm ----
+
+TEST_P(Late, ARequesterHasTimeToConfirmWhileNobodyElseAsks)
+{
+	auto accepted = accept_at(a);
+	Line line = ask();
+
+	for (int i = 0; i < 2; i++) {
+		clock_jump(3500);
+		let_agent_look();
+		EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
+	}
+	EXPECT_TRUE(line.say(MESSAGE_CONFIRM));
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+}
+
+TEST_P(Late, ARequesterHasLessTimeToConfirmWhileOthersAsk)
+{
+	auto accepted = accept_at(a);
+	Line silent = ask(), other = asked();
+
+	EXPECT_EQ(other.next(true), MESSAGE_HERE);
+	let_agent_look();
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECT_PENDING);
+	clock_jump(3500);
+	let_agent_look();
+	EXPECT_EQ(state_of(a), VIP_STATE_IDLE);
+	EXPECT_EQ(accepted.get(), VIP_TIMEOUT);
+	EXPECT_EQ(silent.next(), Line::END);
+}
+
+// Longer than its grace time, which counts from the last wait.
+TEST_P(Late, AServerListensWhileARequesterMakesItWait)
+{
+	const GraceTime shorter(4000);
+	auto accepted = accept_at(a);
+	Line line = ask();
+
+	for (int i = 0; i < 2; i++) {
+		clock_jump(3500);
+		let_agent_look();
+	}
+	Line other = asked();
+	EXPECT_EQ(other.next(), MESSAGE_BUSY);
+	EXPECT_TRUE(line.say(MESSAGE_CONFIRM));
+	EXPECT_EQ(accepted.get(), VIP_SUCCESS);
+	EXPECT_EQ(asked().next(true), MESSAGE_HERE) << "its grace time begins again";
+}
+
+// It has given the requester up, or has died and come again.
+TEST_P(Late, ARequesterWhoseConfirmationIsTooLateAsksAgain)
+{
+	Gate gate(device(), name);
+	auto requested = request_here(VIP_INFINITE);
+	{
+		Line line = gate.accept();
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		hold_agent();
+		EXPECT_TRUE(line.say(MESSAGE_HERE));
+		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+		line.reset();
+	}
+	be_late();
+	Line line = gate.accept();
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	expect_accepted(line, requested);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Late, testing::Values(&VIA_LO, &RDMA), device_name);
+
+} // namespace
