@@ -107,7 +107,7 @@ double sum_of(const char *path, const std::set<std::string> &names)
 
 /*
  * Returns memory and files of this process, and memory of the whole machine's kernel (slabs, page tables, vmalloc'ed
- * memory), after the process has given freed memory back to the kernel. Their growth shows the cost of VIs. Memory of
+ * memory), and its shared memory, also what no process has touched; after the process has given freed memory back to the kernel. Their growth shows the cost of VIs. Memory of
  * the process is all that is resident; in "fair" memory what n others share counts 1 / (n + 1).
  */
 Json usage_now()
@@ -118,6 +118,7 @@ Json usage_now()
 	return {{"process_KiB", sum_of("/proc/self/smaps_rollup", {"Rss:"})},
 		{"fair_KiB", sum_of("/proc/self/smaps_rollup", {"Pss:"})},
 		{"files", files},
+		{"shared_KiB", sum_of("/proc/meminfo", {"Shmem:"})},
 		{"kernel_KiB", sum_of("/proc/meminfo", {"Slab:", "PageTables:", "VmallocUsed:", "Percpu:"})}};
 }
 
@@ -140,7 +141,7 @@ State state_of(const Side &side)
 }
 
 constexpr size_t vis_bytes = 8, vis_room = 64;
-constexpr unsigned fewest_for_kernel = 64;
+constexpr unsigned fewest_for_machine = 64;
 /* Messages by each VI, each way, before "used" memory is measured. */
 constexpr unsigned few_messages = 4;
 constexpr uint64_t looks = 16384; /* in each block, at least */
@@ -171,10 +172,14 @@ Json point_of_vis(const Side &side, const Shape &shape, const State &before, dou
 		      {"client_files", growth(before.client, opened.client, "files") / shape.vis},
 		      {"server_files", growth(before.server, opened.server, "files") / shape.vis}};
 
-	if (shape.vis >= fewest_for_kernel)
+	if (shape.vis >= fewest_for_machine) {
 		point["kernel_KiB"] = growth(before.client, opened.client, "kernel_KiB") / shape.vis;
+		point["shared_KiB"] = growth(before.client, opened.client, "shared_KiB") / shape.vis;
+	}
 	match->ping(vis_bytes, uint64_t{few_messages} * shape.vis);
 	const State used = state_of(side);
+	if (shape.vis >= fewest_for_machine)
+		point["used_KiB"] = growth(before.client, used.client, "shared_KiB") / shape.vis;
 	point["pair_KiB"] = (growth(before.client, used.client, "fair_KiB") +
 			     growth(before.server, used.server, "fair_KiB") - 2 * own_KiB) /
 			    shape.vis;
@@ -197,7 +202,7 @@ try {
 		      {"client_files", files},
 		      {"server_files", files}};
 
-	if (traffic.links >= fewest_for_kernel)
+	if (traffic.links >= fewest_for_machine)
 		point["kernel_KiB"] = growth(before, now, "kernel_KiB") / traffic.links;
 	return point;
 } catch (const Failure &e) {
@@ -219,6 +224,8 @@ void scale_vis(const Side &side, const Options &options, Reports &reports)
 							      {"server_KiB", "server, each", "KiB"},
 							      {"pair_KiB", "a pair, used", "KiB"},
 							      {"kernel_KiB", "kernel, each", "KiB"},
+							      {"shared_KiB", "shared, each", "KiB"},
+							      {"used_KiB", "shared, used", "KiB"},
 							      {"client_files", "client, each", "count"},
 							      {"server_files", "server, each", "count"},
 							      {"look_ns", "empty look", "ns"},
