@@ -5,6 +5,12 @@
 
 #include "order.h"
 
+/*
+ * Finds out for how many messages there is room, and makes sure that the memory of these is there, and that of the receives
+ * that they may take and of the one after these. For use when `written` is at the limit. False if there is no memory.
+ */
+bool lane_look(struct loopback_endpoint *endpoint);
+
 /* False when the peer has no receive posted, else its room. */
 static inline bool lane_next_receive(struct loopback_endpoint *endpoint, uint32_t *room)
 {
@@ -20,19 +26,13 @@ static inline bool lane_next_receive(struct loopback_endpoint *endpoint, uint32_
 /* The next message, to be filled and published; NULL when the lane is full. */
 static inline struct lane_message *lane_next_message(struct loopback_endpoint *endpoint)
 {
-	struct lane *out = endpoint->out;
-
-	if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES) {
-		/* The peer does not read a message again after it has consumed it: litmus/message_place. */
-		endpoint->seen_consumed =
-			atomic_load_explicit(&out->consumed, memory_order_acquire);
-		if (endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES)
-			return NULL;
-	}
-	return &out->messages[endpoint->written & (LANE_MESSAGES - 1)];
+	if (endpoint->written == endpoint->limit &&
+	    (!lane_look(endpoint) || endpoint->written == endpoint->limit))
+		return NULL;
+	return &endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)];
 }
 
-/* `length` bytes of the ring, or NULL when there is no room. */
+/* `length` bytes of the ring, or NULL when there is no room or no memory. */
 uint8_t *lane_ring_room(struct loopback_endpoint *endpoint, uint32_t length);
 
 static inline void send_set_stamp(struct loopback_endpoint *endpoint, uint32_t stamp)

@@ -16,15 +16,21 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define CACHE_LINE     64
 #define LANE_RECEIVES  1024u /* powers of two, all of these */
-#define LANE_MESSAGES  1024u
-#define LANE_RING      0x40000u
+#define LANE_MESSAGES  256u
+#define LANE_POOL      2048u
+#define LANE_RING      0x10000u
 #define LANE_PIECE     0x8000u /* longest part of a message, and answer, that goes through the ring */
 #define LANE_SEGMENTS  16u     /* receives with more are not published for direct access */
 #define MESSAGE_INLINE 44u
+/* For receives of no more bytes the ring has room whenever there is room for a message, so they have no details. */
+#define LANE_SHORT     (LANE_RING / LANE_MESSAGES)
+/* Each end makes sure that so much of the memory is there before it first touches it: lane_bring(). */
+#define LANE_STEP      0x1000u
 
 enum message_kind {
 	/* Each of these takes a receive. */
@@ -64,15 +70,17 @@ struct lane_message {
 	};
 };
 
+struct lane_segment {
+	alignas(8) uint64_t address;
+	uint32_t length;
+	uint32_t handle;
+};
+
 /* Where the data of a receive goes, for a sender that may write it itself. */
 struct lane_detail {
-	alignas(CACHE_LINE) uint32_t count; /* 0: it may not */
-	uint32_t unused;
-	struct lane_segment {
-		alignas(8) uint64_t address;
-		uint32_t length;
-		uint32_t handle;
-	} segments[LANE_SEGMENTS];
+	alignas(16) uint64_t address; /* of one segment, which has all of the room; or the place of more in the pool */
+	uint32_t handle;
+	uint32_t count; /* of segments; 0: the sender may not */
 };
 
 /* The bits of a word at which an end waits. The others count: a thread that has seen the word notices when another has armed it. */
@@ -83,7 +91,7 @@ enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };
 
 enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
 
-/* The members that every connection uses are together, because each page that is touched takes memory. */
+/* The members that every connection uses are together, because each step that is touched takes memory. */
 struct lane {
 	/* The receiving end writes these. */
 	struct {
@@ -92,9 +100,6 @@ struct lane {
 		_Atomic uint64_t ring_consumed;			 /* bytes, since the beginning */
 		_Atomic uint32_t reception;			 /* the stamp of a message at Reliable Reception */
 		alignas(CACHE_LINE) _Atomic uint64_t answer; /* message's number, lane_answer */
-		alignas(CACHE_LINE) _Atomic uint64_t receives[LANE_RECEIVES]; /* place + 1, room */
-		struct lane_detail details[LANE_RECEIVES];
-		alignas(CACHE_LINE) uint8_t answer_data[LANE_PIECE];
 	};
 
 	/* The sending end writes these. */
@@ -105,10 +110,20 @@ struct lane {
 	alignas(CACHE_LINE) _Atomic uint32_t receiver_waits; /* lane_wait */
 	alignas(CACHE_LINE) _Atomic uint32_t sender_waits;
 
-	/* The sending end writes these, too. */
+	/* The sending end writes these, too. The first ones are in the first step. */
 	alignas(CACHE_LINE) struct lane_message messages[LANE_MESSAGES];
-	alignas(CACHE_LINE) uint8_t ring[LANE_RING];
+
+	/* The receiving end writes these. */
+	alignas(CACHE_LINE) _Atomic uint64_t receives[LANE_RECEIVES]; /* place + 1, room */
+	alignas(CACHE_LINE) struct lane_detail details[LANE_RECEIVES];
+	struct lane_segment pool[LANE_POOL];
+	alignas(LANE_STEP) uint8_t answer_data[LANE_PIECE];
+
+	/* The sending end writes this. */
+	alignas(LANE_STEP) uint8_t ring[LANE_RING];
 };
+
+_Static_assert(sizeof(struct lane) / LANE_STEP < 64, "there is a bit for each step");
 
 struct link {
 	struct lane lanes[2]; /* from the requester of the connection, and to it */
@@ -151,8 +166,34 @@ struct link *link_create(int *fd);
 bool memory_may_be_shared(int fd);
 struct link *link_map(int fd);
 void link_unmap(struct link *link);
+/* The steps that an end may touch from the beginning: a bit for each. The first one is among them. */
+uint64_t link_known(void);
+
+static inline uint64_t lane_steps(const struct lane *lane, const volatile void *part, size_t length)
+{
+	size_t offset = (size_t)((const volatile char *)part - (const volatile char *)lane);
+	size_t first = offset / LANE_STEP, last = (offset + length - 1) / LANE_STEP;
+
+	return (UINT64_C(2) << last) - (UINT64_C(1) << first);
+}
+
+/*
+ * Makes sure that the steps of a part are there, and adds them to those that are known. If it fails this end must not touch
+ * them: that would raise a signal.
+ */
+bool lane_allocate(struct lane *lane, uint64_t *known, const volatile void *part, size_t length);
+static inline bool lane_has(const struct lane *lane, uint64_t known, const volatile void *part, size_t length)
+{
+	return !(lane_steps(lane, part, length) & ~known);
+}
+
+static inline bool lane_bring(struct lane *lane, uint64_t *known, const volatile void *part, size_t length)
+{
+	return lane_has(lane, *known, part, length) || lane_allocate(lane, known, part, length);
+}
+
 struct region_entries *region_entries_create(int *fd);
-/* The mapping is read-only. */
+/* The mapping is read-only. Whoever maps a peer's table or page again gets the same mapping. */
 const struct region_entries *region_entries_map(int fd);
 void region_entries_unmap(const struct region_entries *entries);
 

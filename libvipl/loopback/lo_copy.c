@@ -46,12 +46,12 @@ bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, con
 bool copy_receive_carefully(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive,
 			    const uint8_t *from, uint32_t length)
 {
+	const struct segment *segment = receive_segments(endpoint, receive);
 	struct span span = {endpoint->offset, length};
 
-	if (receive->count > LANE_SEGMENTS)
+	if (!segment)
 		return workqueue_scatter(endpoint->receive_queue, endpoint->offset, from, length, true);
-	for (uint32_t i = 0; i < receive->count && span.length; i++) {
-		const struct segment *segment = &receive->segments[i];
+	for (uint32_t i = 0; i < receive->count && span.length; i++, segment++) {
 		struct segment piece = span_next(&span, *segment);
 		uint32_t reach = (uint32_t)(piece.address - segment->address) + piece.length;
 

@@ -81,6 +81,5 @@ int loopback_raise(struct device_endpoint *base, bool accepts, const struct conn
 		return EPROTO;
 	if (!link)
 		return errno;
-	endpoint_attach(endpoint, link, accepts);
-	return 0;
+	return endpoint_attach(endpoint, link, accepts) ? 0 : ENOMEM;
 }

@@ -143,14 +143,18 @@ void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
 	endpoint->short_most = is_careful ? 0 : most;
 }
 
-void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
+bool endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane)
 {
+	bool is_published = true;
+
 	endpoint_lock(endpoint);
 	if (!endpoint->receive_cq->page)
 		loopback_cq_rouse(endpoint->receive_cq);
 	endpoint->link = link;
 	endpoint->out = &link->lanes[out_lane];
 	endpoint->in = &link->lanes[!out_lane];
+	endpoint->out_known = endpoint->in_known = endpoint->posting_known = link_known();
+	endpoint->short_receive = endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION ? 0 : LANE_SHORT;
 	endpoint->shares = endpoint->peer_page || endpoint->send_cq->page;
 	endpoint_set_careful(endpoint, own_memory_may_be_protected());
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
@@ -159,8 +163,10 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
 	if (endpoint->receive_cq->page)
 		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
-	for (uint32_t i = 0; i != atomic_load(&endpoint->posted); i++)
-		loopback_publish(endpoint, i);
+	endpoint->publish_limit = 0;
+	for (uint32_t i = 0; is_published && i != atomic_load(&endpoint->posted); i++)
+		is_published = loopback_publish(endpoint, i);
+	endpoint->rx_stopped = !is_published; /* there may be no memory for messages either */
 	endpoint_unlock(endpoint);
 
 	pthread_mutex_lock(&endpoint->device->lock);
@@ -169,6 +175,7 @@ void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	LIST_INSERT_HEAD(&endpoint->device->linked, endpoint, in_linked);
 	pthread_mutex_unlock(&endpoint->device->lock);
 	loopback_progress_link(endpoint);
+	return is_published;
 }
 
 /* The peer may have said why it ends the connection, or may have just ended it. */
@@ -239,8 +246,8 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	if (endpoint->is_listed)
 		LIST_REMOVE(endpoint, in_pending);
 	endpoint->is_listed = endpoint->shares = false;
-	endpoint->taken = endpoint->written = endpoint->seen_consumed = 0;
-	endpoint->ring_written = endpoint->seen_ring_consumed = 0;
+	endpoint->taken = endpoint->written = endpoint->limit = 0;
+	endpoint->ring_written = endpoint->ring_limit = 0;
 	endpoint->accepted = 0;
 	atomic_store(&endpoint->reported, 0);
 	endpoint->failure_reported = false;
@@ -254,6 +261,8 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	endpoint->part_failed = endpoint->rx_stopped = false;
 	atomic_store(&endpoint->fault, 0);
 	atomic_store(&endpoint->posted, 0);
+	endpoint->publish_limit = endpoint->pool_used = 0;
+	atomic_store(&endpoint->pool_free, 0);
 }
 
 /*

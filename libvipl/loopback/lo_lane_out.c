@@ -4,17 +4,66 @@
 
 #include "base/futex.h"
 
+/* The memory of `count` receives, from the next one on. */
+static bool bring_receives(struct loopback_endpoint *endpoint, uint32_t count)
+{
+	_Atomic uint64_t *receives = endpoint->out->receives;
+	uint32_t first = endpoint->taken & (LANE_RECEIVES - 1), here = LANE_RECEIVES - first;
+
+	if (here > count)
+		here = count;
+	return lane_bring(endpoint->out, &endpoint->out_known, receives + first, here * sizeof(*receives)) &&
+	       (here == count ||
+		lane_bring(endpoint->out, &endpoint->out_known, receives, (count - here) * sizeof(*receives)));
+}
+
+bool lane_look(struct loopback_endpoint *endpoint)
+{
+	struct lane *out = endpoint->out;
+	/* The peer does not read a message again after it has consumed it: litmus/message_place. */
+	uint32_t used = endpoint->written - atomic_load_explicit(&out->consumed, memory_order_acquire);
+	uint32_t place = endpoint->written & (LANE_MESSAGES - 1), room = LANE_MESSAGES - used;
+	size_t in_step = LANE_STEP - offsetof(struct lane, messages[place]) % LANE_STEP;
+
+	if (used >= LANE_MESSAGES)
+		return true;
+	/* One step at a time, so that a connection that is hardly used takes little memory. */
+	if (!lane_has(out, endpoint->out_known, out->messages, sizeof(out->messages))) {
+		if (room > in_step / sizeof(out->messages[0]))
+			room = (uint32_t)(in_step / sizeof(out->messages[0]));
+		if (room > LANE_MESSAGES - place)
+			room = LANE_MESSAGES - place;
+		if (!lane_bring(out, &endpoint->out_known, &out->messages[place], room * sizeof(out->messages[0])))
+			return endpoint_short_of_memory(endpoint);
+	}
+	if (!bring_receives(endpoint, room + 1))
+		return endpoint_short_of_memory(endpoint);
+	endpoint->limit = endpoint->written + room;
+	return true;
+}
+
+/* Moves the ring's limit to this position or further. False if there is no room or no memory. */
+static bool ring_extend(struct loopback_endpoint *endpoint, uint64_t after)
+{
+	struct lane *out = endpoint->out;
+	uint64_t consumed = atomic_load_explicit(&out->ring_consumed, memory_order_acquire);
+
+	if (after - consumed > LANE_RING)
+		return false;
+	/* What was left out at the end in the first round may be used in the next ones. */
+	if (!lane_bring(out, &endpoint->out_known, out->ring, after < LANE_RING ? (size_t)after : LANE_RING))
+		return endpoint_short_of_memory(endpoint);
+	endpoint->ring_limit = after < LANE_RING ? after : consumed + LANE_RING;
+	return true;
+}
+
 uint8_t *lane_ring_room(struct loopback_endpoint *endpoint, uint32_t length)
 {
 	uint64_t place = ring_place(endpoint->ring_written, length);
 	uint64_t after = ring_after(place, length);
 
-	if (after - endpoint->seen_ring_consumed > LANE_RING) {
-		endpoint->seen_ring_consumed = atomic_load_explicit(
-			&endpoint->out->ring_consumed, memory_order_acquire);
-		if (after - endpoint->seen_ring_consumed > LANE_RING)
-			return NULL;
-	}
+	if (after > endpoint->ring_limit && !ring_extend(endpoint, after))
+		return NULL;
 	endpoint->ring_written = after;
 	return &endpoint->out->ring[place & (LANE_RING - 1)];
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 7. docs/LOOPBACK.md says what
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 8. docs/LOOPBACK.md says what
  * they mean.
  *
  * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
@@ -19,7 +19,7 @@
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
 
-VALUE(LOOPBACK_VERSION, 7);
+VALUE(LOOPBACK_VERSION, 8);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 
@@ -33,23 +33,25 @@ MEMBER(path_description, nonce_address, 24, 8);
 MEMBER(path_description, nonce, 32, 16);
 
 /* The link. */
-SIZE(link, 2 * 696640);
-SIZE(lane, 696640);
-ALIGN(lane, 64);
+SIZE(link, 2 * 176128);
+SIZE(lane, 176128);
+ALIGN(lane, 4096);
 MEMBER(lane, consumed, 0, 4);
 MEMBER(lane, closed, 4, 4);
 MEMBER(lane, ring_consumed, 8, 8);
 MEMBER(lane, reception, 16, 4);
 MEMBER(lane, answer, 64, 8);
-MEMBER(lane, receives, 128, 1024 * 8);
-MEMBER(lane, details, 8320, 1024 * 320);
-MEMBER(lane, answer_data, 336000, 32768);
-MEMBER(lane, busy, 368768, 4);
-MEMBER(lane, end, 368772, 4);
-MEMBER(lane, receiver_waits, 368832, 4);
-MEMBER(lane, sender_waits, 368896, 4);
-MEMBER(lane, messages, 368960, 1024 * 64);
-MEMBER(lane, ring, 434496, 262144);
+MEMBER(lane, busy, 128, 4);
+MEMBER(lane, end, 132, 4);
+MEMBER(lane, receiver_waits, 192, 4);
+MEMBER(lane, sender_waits, 256, 4);
+MEMBER(lane, messages, 320, 256 * 64);
+MEMBER(lane, receives, 16704, 1024 * 8);
+MEMBER(lane, details, 24896, 1024 * 16);
+MEMBER(lane, pool, 41280, 2048 * 16);
+MEMBER(lane, answer_data, 77824, 32768);
+MEMBER(lane, ring, 110592, 65536);
+VALUE(LANE_SHORT, 256);
 VALUE(LANE_PIECE, 32768);
 VALUE(WAIT_ON_CHANNEL, 1);
 VALUE(WAIT_IN_AGENT, 2);
@@ -82,9 +84,10 @@ VALUE(MESSAGE_READ, 8);
 VALUE(MESSAGE_ABORT, 9);
 
 /* Details of a posted receive. */
-SIZE(lane_detail, 320);
-MEMBER(lane_detail, count, 0, 4);
-MEMBER(lane_detail, segments, 8, 16 * 16);
+SIZE(lane_detail, 16);
+MEMBER(lane_detail, address, 0, 8);
+MEMBER(lane_detail, handle, 8, 4);
+MEMBER(lane_detail, count, 12, 4);
 SIZE(lane_segment, 16);
 MEMBER(lane_segment, address, 0, 8);
 MEMBER(lane_segment, length, 8, 4);

@@ -8,17 +8,40 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+/* Linux 5.14 can allocate and map pages in a way that fails where an access would raise a signal. */
+static bool can_populate(void)
+{
+	return !madvise(NULL, 0, MADV_POPULATE_WRITE);
+}
+
+/* Allocates and maps the pages. False and errno if there is no memory for them. */
+static bool populate(volatile void *memory, size_t size)
+{
+	size_t before = (uintptr_t)memory & ((size_t)sysconf(_SC_PAGESIZE) - 1);
+	int rc;
+
+	do {
+		rc = madvise((char *)(uintptr_t)memory - before, before + size, MADV_POPULATE_WRITE);
+	} while (rc && errno == EINTR);
+	if (rc)
+		errno = cause_of_memory("madvise(MADV_POPULATE_WRITE)", size, errno == EFAULT ? ENOMEM : errno);
+	return !rc;
+}
+
 /*
- * Allocates all of the memory. If memory is short, a later access to a missing page would raise a signal. 0 or errno. A signal
+ * Allocates the memory. If memory is short, a later access to a missing page would raise a signal. 0 or errno. A signal
  * to this thread undoes what a call has allocated, so each call allocates a little.
  */
 static int allocate_file(int fd, size_t size)
@@ -32,10 +55,10 @@ static int allocate_file(int fd, size_t size)
 	return 0;
 }
 
-/* Makes the file as large, and maps it. 0 or errno. */
-static int fill_file(int fd, size_t size, void **memory)
+/* Makes the file as large, allocates the first bytes, and maps it. 0 or errno. */
+static int fill_file(int fd, size_t size, size_t allocated, void **memory)
 {
-	int error = ftruncate(fd, (off_t)size) ? cause("ftruncate()", errno) : allocate_file(fd, size);
+	int error = ftruncate(fd, (off_t)size) ? cause("ftruncate()", errno) : allocate_file(fd, allocated);
 
 	if (error)
 		return error;
@@ -43,8 +66,8 @@ static int fill_file(int fd, size_t size, void **memory)
 	return *memory == MAP_FAILED ? cause_of_memory("mmap()", size, errno) : 0;
 }
 
-/* The size is sealed: a peer whose mapping outlived a smaller file would crash. */
-static void *create_file(const char *name, size_t size, int seals, int *fd)
+/* The size is sealed: a peer whose mapping outlived a smaller file would crash. The first `allocated` bytes are allocated. */
+static void *create_file(const char *name, size_t size, size_t allocated, int seals, int *fd)
 {
 	struct rlimit limit;
 	void *memory;
@@ -58,7 +81,7 @@ static void *create_file(const char *name, size_t size, int seals, int *fd)
 	*fd = fd_above_standard(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), "memfd_create()");
 	if (*fd < 0)
 		return NULL;
-	error = fill_file(*fd, size, &memory);
+	error = fill_file(*fd, size, allocated, &memory);
 	if (!error) {
 		if (!fcntl(*fd, F_ADD_SEALS, seals | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 			return memory;
@@ -113,22 +136,19 @@ bool memory_may_be_shared(int fd)
 	struct stat status;
 
 	/* Before it was sealed, its maker can have allocated any number of bytes behind its end. */
-	return get_status(fd, &status) && status.st_size <= (off_t)sizeof(struct link) &&
+	return get_status(fd, &status) && status.st_size <= (off_t)sizeof(struct region_entries) &&
 	       status.st_blocks * BLOCK <= status.st_size + MOST_BEHIND;
 }
 
 /*
- * All of the memory must be allocated already. We cannot allocate it here, because its maker can make the kernel hold the
- * file's lock for as long as a page fault takes.
+ * `is_there`: all of it must be allocated already. We cannot allocate it by fallocate(), because its maker can make the kernel hold
+ * the file's lock for as long as a page fault takes.
  */
-static void *map_file(int fd, size_t size, int protection)
+static void *map_file(int fd, const struct stat *status, size_t size, int protection, bool is_there)
 {
-	struct stat status;
 	void *memory;
 
-	if (!get_status(fd, &status))
-		return NULL;
-	if (status.st_size != (off_t)size || status.st_blocks * BLOCK < status.st_size) {
+	if (status->st_size != (off_t)size || (is_there && status->st_blocks * BLOCK < status->st_size)) {
 		errno = EPROTO;
 		return NULL;
 	}
@@ -139,14 +159,137 @@ static void *map_file(int fd, size_t size, int protection)
 	return NULL;
 }
 
+/* Memory of a peer process that is mapped once, for all connections with it. */
+struct peer_file {
+	LIST_ENTRY(peer_file) in_files;
+	dev_t device; /* these two name the file as long as it is mapped */
+	ino_t number;
+	size_t size;
+	int protection;
+	unsigned users;
+	void *memory;
+};
+
+static LIST_HEAD(, peer_file) peer_files;
+static pthread_mutex_t peer_files_lock = PTHREAD_MUTEX_INITIALIZER; /* no lock is taken while it is held */
+
+static struct peer_file *find_file(const struct stat *status, size_t size, int protection)
+{
+	struct peer_file *file;
+
+	LIST_FOREACH (file, &peer_files, in_files)
+		if (file->device == status->st_dev && file->number == status->st_ino && file->size == size &&
+		    file->protection == protection)
+			break;
+	return file;
+}
+
+/* The lock is held. NULL and errno on failure. */
+static struct peer_file *add_file(int fd, const struct stat *status, size_t size, int protection)
+{
+	struct peer_file *file = zeroed(1, sizeof(*file));
+
+	if (!file)
+		return NULL;
+	*file = (struct peer_file){.device = status->st_dev, .number = status->st_ino, .size = size, .protection = protection};
+	file->memory = map_file(fd, status, size, protection, true);
+	if (file->memory) {
+		LIST_INSERT_HEAD(&peer_files, file, in_files);
+		return file;
+	}
+	free(file);
+	return NULL;
+}
+
+static void *map_once(int fd, size_t size, int protection)
+{
+	struct peer_file *file;
+	struct stat status;
+	void *memory = NULL;
+
+	if (!get_status(fd, &status))
+		return NULL;
+	pthread_mutex_lock(&peer_files_lock);
+	file = find_file(&status, size, protection);
+	if (!file)
+		file = add_file(fd, &status, size, protection);
+	if (file) {
+		file->users++;
+		memory = file->memory;
+	}
+	pthread_mutex_unlock(&peer_files_lock);
+	return memory;
+}
+
+/* The memory may be our own as well. */
+static void unmap(const void *memory, size_t size)
+{
+	struct peer_file *file;
+
+	pthread_mutex_lock(&peer_files_lock);
+	LIST_FOREACH (file, &peer_files, in_files)
+		if (file->memory == memory)
+			break;
+	if (file && !--file->users) {
+		LIST_REMOVE(file, in_files);
+		free(file);
+		file = NULL;
+	}
+	if (!file)
+		munmap((void *)(uintptr_t)memory, size);
+	pthread_mutex_unlock(&peer_files_lock);
+}
+
+uint64_t link_known(void)
+{
+	return can_populate() ? 1 : UINT64_MAX;
+}
+
+bool lane_allocate(struct lane *lane, uint64_t *known, const volatile void *part, size_t length)
+{
+	if (populate((volatile void *)(uintptr_t)part, length)) {
+		*known |= lane_steps(lane, part, length);
+		return true;
+	}
+	log_error_ratelimited("no shared memory for a connection: %s", failure(errno));
+	return false;
+}
+
+/* False and errno if there is no memory for the first steps: then it is unmapped. */
+static bool begin_link(struct link *link)
+{
+	int error;
+
+	if (populate(&link->lanes[0], LANE_STEP) && populate(&link->lanes[1], LANE_STEP))
+		return true;
+	error = errno;
+	link_unmap(link);
+	errno = error;
+	return false;
+}
+
 struct link *link_create(int *fd)
 {
-	return create_file("vipl-link", sizeof(struct link), 0, fd);
+	bool populates = can_populate();
+	struct link *link = create_file("vipl-link", sizeof(*link), populates ? 0 : sizeof(*link), 0, fd);
+
+	if (!link || !populates || begin_link(link))
+		return link;
+	close(*fd);
+	*fd = -1;
+	return NULL;
 }
 
 struct link *link_map(int fd)
 {
-	return map_file(fd, sizeof(struct link), PROT_READ | PROT_WRITE);
+	bool populates = can_populate();
+	struct stat status;
+	struct link *link;
+
+	if (!get_status(fd, &status))
+		return NULL;
+	link = map_file(fd, &status, sizeof(*link), PROT_READ | PROT_WRITE, !populates);
+	return link && populates && !begin_link(link) ? NULL : link;
 }
 
 void link_unmap(struct link *link)
@@ -156,32 +299,33 @@ void link_unmap(struct link *link)
 
 struct region_entries *region_entries_create(int *fd)
 {
-	return create_file("vipl-regions", sizeof(struct region_entries), F_SEAL_FUTURE_WRITE, fd);
+	return create_file("vipl-regions", sizeof(struct region_entries), sizeof(struct region_entries),
+			   F_SEAL_FUTURE_WRITE, fd);
 }
 
 const struct region_entries *region_entries_map(int fd)
 {
-	return map_file(fd, sizeof(struct region_entries), PROT_READ);
+	return map_once(fd, sizeof(struct region_entries), PROT_READ);
 }
 
 void region_entries_unmap(const struct region_entries *entries)
 {
-	munmap((void *)(uintptr_t)entries, sizeof(*entries));
+	unmap(entries, sizeof(*entries));
 }
 
 struct cq_page *cq_page_create(int *fd)
 {
-	return create_file("vipl-cq", sizeof(struct cq_page), 0, fd);
+	return create_file("vipl-cq", sizeof(struct cq_page), sizeof(struct cq_page), 0, fd);
 }
 
 struct cq_page *cq_page_map(int fd)
 {
-	return map_file(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
+	return map_once(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
 }
 
 void cq_page_unmap(struct cq_page *page)
 {
-	munmap(page, sizeof(*page));
+	unmap(page, sizeof(*page));
 }
 
 void cq_page_blank(struct cq_page *page)

@@ -188,6 +188,8 @@ static bool step_rdma(struct loopback_endpoint *endpoint)
 	if ((uint32_t)answer != ANSWER_DONE)
 		return refuse_pending(endpoint, VIP_STATUS_RDMA_PROT_ERROR,
 				      is_write ? END_WRITE_REFUSED : END_READ_REFUSED);
+	if (!is_write && !lane_bring(endpoint->out, &endpoint->out_known, endpoint->out->answer_data, LANE_PIECE))
+		return endpoint_short_of_memory(endpoint);
 	if (!is_write && !copy_scatter_carefully(&pending->send, pending->offset, endpoint->out->answer_data,
 				       pending->piece))
 		return finish_pending(endpoint, VIP_STATUS_PROTECTION_ERROR);
@@ -206,6 +208,9 @@ static bool step(struct loopback_endpoint *endpoint)
 	if (pending->kind == PENDING_ABORT)
 		return step_abort(endpoint);
 	if (pending->kind == PENDING_END)
+		return false;
+	/* From here on the next receive may be read. */
+	if (endpoint->written == endpoint->limit && !lane_look(endpoint))
 		return false;
 	/* The program may have deregistered its memory meanwhile. */
 	if (!send_memory_is_there(endpoint, &pending->send,

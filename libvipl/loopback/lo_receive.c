@@ -1,125 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The receiving end: publishes posted receives, and takes what the peer has sent. Each field of the link is read once, and
- * checked.
- */
+/* The receiving end: takes what the peer has sent. Each field of the link is read once, and checked. */
 #include "base/copy.h"
 #include "base/own_memory.h"
 #include "span.h"
 #include "order.h"
-
-/* How much of a segment is in registered memory. */
-static uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)
-{
-	return region_room(endpoint->device->regions, segment->key, endpoint->domain->number,
-			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
-}
-
-/* Looks the region up, and remembers it. `dereg_epoch`: the device's, before the look-up. */
-static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
-			uint32_t dereg_epoch)
-{
-	const struct region_entry *entry =
-		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
-	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
-	uint32_t found = usable(endpoint, segment);
-
-	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
-	cached->handle = found ? segment->key : 0;
-	cached->dereg_epoch = dereg_epoch;
-	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
-	cached->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
-	return found;
-}
-
-/* Is all of the segment in a region that was looked up just before? */
-static inline bool is_cached(const struct loopback_endpoint *endpoint, const struct segment *segment,
-			   uint32_t dereg_epoch)
-{
-	const struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
-	uint64_t offset = segment->address - cached->start; /* huge when it is before the start */
-
-	return cached->handle == segment->key && cached->dereg_epoch == dereg_epoch &&
-	       offset <= cached->length && segment->length <= cached->length - offset;
-}
-
-static inline void publish_receive(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
-				   const struct loopback_receive *receive)
-{
-	struct lane *in = endpoint->in;
-	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
-
-	if (count > LANE_SEGMENTS)
-		count = 0;
-	detail->count = count;
-	for (uint32_t i = 0; i < count; i++) {
-		const struct segment *segment = &receive->segments[i];
-
-		detail->segments[i] =
-			(struct lane_segment){segment->address, segment->length, segment->key};
-	}
-	/* A peer that reads this sees the details as they are now. */
-	atomic_store_explicit(&in->receives[index & (LANE_RECEIVES - 1)],
-			      (uint64_t)(index + 1) << 32 | receive->usable, memory_order_release);
-}
-
-void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index)
-{
-	const struct loopback_receive *receive = receive_at(endpoint, index);
-
-	publish_receive(endpoint, index, receive->count, receive);
-}
-
-/* Posts the receive; the caller has filled it in, except for `count`. */
-static inline int add_receive(struct loopback_endpoint *endpoint, uint32_t index, uint32_t count,
-			      struct loopback_receive *receive)
-{
-	receive->count = count;
-	atomic_store_explicit(&endpoint->posted, index + 1, memory_order_release);
-	if (endpoint->in)
-		publish_receive(endpoint, index, count, receive);
-	return 0;
-}
-
-static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
-					     const struct segment *segments, unsigned count)
-{
-	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
-	struct loopback_receive *receive = receive_at(endpoint, index);
-	uint32_t room = 0, room_usable = 0;
-
-	for (unsigned i = 0; i < count; i++) {
-		/* Data that comes for memory that is not registered breaks the connection. */
-		if (room_usable == room)
-			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
-					       ? segments[i].length
-					       : look_up(endpoint, &segments[i],
-							 receive->dereg_epoch);
-		room += segments[i].length;
-		if (i < LANE_SEGMENTS)
-			receive->segments[i] = segments[i];
-	}
-	receive->room = room;
-	receive->usable = room_usable;
-	receive->alone = count == 1 ? room_usable : 0;
-	return add_receive(endpoint, index, count, receive);
-}
-
-int loopback_post_receive(struct device_endpoint *base, const struct segment *segments,
-			  unsigned count)
-{
-	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
-	uint32_t index = atomic_load_explicit(&endpoint->posted, memory_order_relaxed);
-	struct loopback_receive *receive = receive_at(endpoint, index);
-
-	receive->dereg_epoch =
-		atomic_load_explicit(&endpoint->device->dereg_epoch, memory_order_acquire);
-	if (count != 1 || !is_cached(endpoint, segments, receive->dereg_epoch))
-		return add_any(endpoint, segments, count);
-	receive->segments[0] = *segments;
-	receive->room = receive->usable = receive->alone = segments->length;
-	return add_receive(endpoint, index, 1, receive);
-}
 
 /* Copies a piece of one segment. False when no registered memory is there. */
 static inline bool place_piece(const struct loopback_endpoint *endpoint, const struct segment *segment,
@@ -137,12 +21,12 @@ static __attribute__((noinline)) bool scatter(const struct loopback_endpoint *en
 					      uint32_t offset, const uint8_t *data,
 					      uint32_t length)
 {
+	const struct segment *segment = endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
 	struct span span = {offset, length};
 
 	if (receive->count > LANE_SEGMENTS)
 		return workqueue_scatter(endpoint->receive_queue, offset, data, length, false);
-	for (uint32_t i = 0; i < receive->count && span.length; i++) {
-		const struct segment *segment = &receive->segments[i];
+	for (uint32_t i = 0; i < receive->count && span.length; i++, segment++) {
 		struct segment piece = span_next(&span, *segment);
 
 		if (piece.length && !place_piece(endpoint, segment,
@@ -163,17 +47,20 @@ static inline bool put_data(const struct loopback_endpoint *endpoint,
 	if (endpoint->takes_carefully)
 		return copy_receive_carefully(endpoint, receive, data, length);
 	return receive->count == 1
-		       ? place_piece(endpoint, &receive->segments[0], endpoint->offset, data, length)
+		       ? place_piece(endpoint, &receive->segment, endpoint->offset, data, length)
 		       : scatter(endpoint, receive, endpoint->offset, data, length);
 }
 
-/* The next `length` bytes of the ring. Both ends find them by the same rule. */
+/* The next `length` bytes of the ring, or NULL if there is no memory. Both ends find them by the same rule. */
 static const uint8_t *ring_take(struct loopback_endpoint *endpoint, uint32_t length)
 {
 	uint64_t place = ring_place(endpoint->ring_read, length);
+	const uint8_t *data = &endpoint->in->ring[place & (LANE_RING - 1)];
 
+	if (!lane_bring(endpoint->in, &endpoint->in_known, data, length + !length))
+		return NULL;
 	endpoint->ring_read = ring_after(place, length);
-	return &endpoint->in->ring[place & (LANE_RING - 1)];
+	return data;
 }
 
 /* The members of a message, each read once. */
@@ -210,7 +97,7 @@ static void tell_reception(struct loopback_endpoint *endpoint)
 	consumed(endpoint, atomic_load_explicit(&endpoint->read, memory_order_relaxed) + 1);
 }
 
-/* A message for the oldest receive. False when the peer violates the protocol. */
+/* A message for the oldest receive. False when the peer violates the protocol, or there is no memory. */
 static bool take_message(struct loopback_endpoint *endpoint, const struct lane_message *message,
 			 const struct header *header)
 {
@@ -219,6 +106,8 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	bool in_ring = header->kind == MESSAGE_IN_RING || header->kind == MESSAGE_PART;
 	const uint8_t *data = message->data;
 
+	if (receive->count != 1) /* what is before its segments is not used any more */
+		atomic_store_explicit(&endpoint->pool_free, receive->list, memory_order_release);
 	if (header->kind == MESSAGE_TOO_LONG) {
 		/* Or too long for the registered part of it. */
 		endpoint->rx_stopped = endpoint->own.reliability != VIP_SERVICE_UNRELIABLE;
@@ -239,8 +128,11 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	    (!header->has_immediate || endpoint->offset ||
 	     (header->length && !endpoint->own.rights.rdma_write)))
 		return false;
-	if (in_ring)
+	if (in_ring) {
 		data = ring_take(endpoint, header->length);
+		if (!data)
+			return endpoint_short_of_memory(endpoint);
+	}
 	if ((in_ring || header->kind == MESSAGE_INLINED) &&
 	    !put_data(endpoint, receive, data, header->length))
 		endpoint->part_failed = true;
@@ -264,7 +156,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	return true;
 }
 
-/* Does an RDMA operation that the peer cannot do itself. False when the peer violates the protocol. */
+/* Does an RDMA operation that the peer cannot do itself. False when the peer violates the protocol, or there is no memory. */
 static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_message *message,
 		       const struct header *header)
 {
@@ -279,6 +171,8 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 		return false;
 	if (is_write)
 		data = ring_take(endpoint, header->length);
+	if (is_write ? !data : !lane_bring(endpoint->in, &endpoint->in_known, endpoint->in->answer_data, LANE_PIECE))
+		return endpoint_short_of_memory(endpoint);
 	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
 			      address, header->length) == header->length;
@@ -326,10 +220,19 @@ bool take_short(struct loopback_endpoint *endpoint, const struct lane_message *m
 	    atomic_load_explicit(&endpoint->posted, memory_order_acquire) == endpoint->completed ||
 	    !is_still_usable(endpoint, receive, length))
 		return false;
-	copy_unseen((void *)(uintptr_t)receive->segments[0].address, message->data, length);
+	copy_unseen((void *)(uintptr_t)receive->segment.address, message->data, length);
 	endpoint->completed++;
 	workqueue_complete(endpoint->receive_queue, 0, length, 0);
 	return true;
+}
+
+/*
+ * From here on there may be more messages than posted receives. Before that, posting makes sure that the memory of the next
+ * message is there: bring_entry().
+ */
+static bool bring_messages(struct loopback_endpoint *endpoint)
+{
+	return lane_bring(endpoint->in, &endpoint->in_known, endpoint->in->messages, sizeof(endpoint->in->messages));
 }
 
 static __attribute__((noinline)) bool take_checked(struct loopback_endpoint *endpoint,
@@ -342,6 +245,8 @@ static __attribute__((noinline)) bool take_checked(struct loopback_endpoint *end
 		.immediate = READ_ONCE(message->immediate),
 	};
 
+	if (header.kind >= MESSAGE_PART && !bring_messages(endpoint))
+		return endpoint_short_of_memory(endpoint);
 	if (header.kind == MESSAGE_WRITE || header.kind == MESSAGE_READ)
 		return take_rdma(endpoint, message, &header);
 	if (header.kind == MESSAGE_ABORT) {
@@ -366,10 +271,13 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint)
 	return count;
 }
 
-static __attribute__((noinline)) void accuse(struct loopback_endpoint *endpoint)
+/* The peer violates the protocol, or there is no memory for what it has sent. */
+static __attribute__((noinline)) void give_up(struct loopback_endpoint *endpoint)
 {
+	uint32_t none = 0;
+
 	endpoint->rx_stopped = true;
-	atomic_store(&endpoint->fault, FAULT_OF_PROTOCOL);
+	atomic_compare_exchange_strong(&endpoint->fault, &none, FAULT_OF_PROTOCOL);
 	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 
@@ -378,7 +286,7 @@ static inline __attribute__((always_inline))
 bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message, uint32_t read, bool in_library)
 {
 	if ((in_library || !take_short(endpoint, message)) && !take_checked(endpoint, message))
-		accuse(endpoint);
+		give_up(endpoint);
 	if (endpoint->rx_stopped)
 		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
 	atomic_store_explicit(&endpoint->read, read + 1, memory_order_relaxed);

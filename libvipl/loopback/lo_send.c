@@ -20,20 +20,44 @@ static bool copies_directly(const struct loopback_endpoint *endpoint)
 	return endpoint->peer_memory && !thread_is_library;
 }
 
+/* Reads where the data of the next receive goes. Returns the number of segments; 0: it does not say, or makes no sense. */
+static unsigned read_details(struct loopback_endpoint *endpoint, struct segment segments[LANE_SEGMENTS])
+{
+	struct lane *out = endpoint->out;
+	const struct lane_detail *detail = &out->details[endpoint->taken & (LANE_RECEIVES - 1)];
+	const struct lane_segment *list;
+	uint32_t room, count;
+	uint64_t address;
+
+	if (!lane_next_receive(endpoint, &room) || room <= endpoint->short_receive ||
+	    !lane_bring(out, &endpoint->out_known, detail, sizeof(*detail)))
+		return 0;
+	address = READ_ONCE(detail->address);
+	count = READ_ONCE(detail->count);
+	if (count == 1) {
+		segments[0] = (struct segment){address, room, READ_ONCE(detail->handle)};
+		return 1;
+	}
+	if (!count || count > LANE_SEGMENTS || address > LANE_POOL - count)
+		return 0;
+	list = out->pool + address;
+	if (!lane_bring(out, &endpoint->out_known, list, count * sizeof(*list)))
+		return 0;
+	_Static_assert(sizeof(*list) == sizeof(*segments), "both have the same members");
+	memcpy(segments, list, count * sizeof(*list));
+	return count;
+}
+
 /* Writes a message into the receive's memory. 0 or errno. */
 static int place_message(struct loopback_endpoint *endpoint, const struct device_send *send)
 {
-	const struct lane_detail *detail =
-		&endpoint->out->details[endpoint->taken & (LANE_RECEIVES - 1)];
-	unsigned count = READ_ONCE(detail->count);
 	struct segment segments[LANE_SEGMENTS];
+	unsigned count = read_details(endpoint, segments);
 	uint32_t left = send->length;
-	int error = EINVAL;
+	int error = ECONNABORTED;
 
-	if (!count || count > LANE_SEGMENTS)
-		return error;
-	_Static_assert(sizeof(segments) == sizeof(detail->segments), "both have the same members");
-	memcpy(segments, detail->segments, count * sizeof(segments[0]));
+	if (!count)
+		return EINVAL;
 	error = ESHUTDOWN;
 	if (!access_begin(endpoint))
 		goto end;
@@ -238,6 +262,11 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 static __attribute__((noinline)) int send_any(struct loopback_endpoint *endpoint,
 					      const struct device_send *send)
 {
+	/* From here on the next receive may be read. */
+	if (endpoint->written == endpoint->limit && !lane_look(endpoint)) {
+		loopback_suspend(endpoint, send, PENDING_END);
+		return 0;
+	}
 	switch (send->control & VIP_CONTROL_OP_MASK) {
 	case VIP_CONTROL_OP_RDMAWRITE:
 		send_rdma(endpoint, send, true);
@@ -265,7 +294,7 @@ bool send_short(struct loopback_endpoint *endpoint, const struct device_send *se
 	if (send->control != VIP_CONTROL_OP_SENDRECV || send->count != 1 ||
 	    length > endpoint->short_most || thread_is_library ||
 	    endpoint->own.reliability == VIP_SERVICE_RELIABLE_RECEPTION ||
-	    endpoint->written - endpoint->seen_consumed >= LANE_MESSAGES ||
+	    endpoint->written == endpoint->limit ||
 	    !lane_next_receive(endpoint, &room) || length > room)
 		return false;
 	message = &endpoint->out->messages[endpoint->written & (LANE_MESSAGES - 1)];

@@ -143,7 +143,8 @@ struct loopback_receive {
 	uint32_t alone;	 /* the same if it has one segment, else 0 */
 	uint32_t dereg_epoch; /* the device's at that time */
 	uint32_t count;
-	struct segment segments[LANE_SEGMENTS]; /* if it has no more, else they are not here */
+	uint32_t list; /* the place of its segments in the pool, if it has several: see pool_room() */
+	struct segment segment; /* the only one */
 };
 
 /* A send that needs the peer's help; the only one under way while it does. */
@@ -167,6 +168,7 @@ struct loopback_pending {
 /* Long arrays of an endpoint: only the pages that are touched take memory. */
 struct loopback_arrays {
 	struct loopback_receive receives[LANE_RECEIVES]; /* a ring */
+	struct segment pool[LANE_POOL];			 /* of receives with several segments, as in the lane */
 	struct segment pending[MAX_SEGMENTS];		 /* of the pending send */
 };
 
@@ -195,6 +197,7 @@ enum loopback_fault {
 	FAULT_OF_PROTOCOL = 1, /* the peer violates the protocol */
 	FAULT_IN_ACCESS, /* it does not end an access to our memory */
 	FAULT_NO_PROCESS, /* the peer's process has ended, although another one may still have its socket */
+	FAULT_NO_MEMORY,  /* for the next step of the lane */
 };
 
 struct loopback_endpoint {
@@ -224,9 +227,10 @@ struct loopback_endpoint {
 	alignas(CACHE_LINE) struct lane *out;
 	uint32_t taken;	  /* receives of the peer */
 	uint32_t written; /* messages */
-	uint32_t seen_consumed;
+	uint32_t limit;	  /* messages before this have room, and their memory is there: lane_look() */
 	bool shares; /* the peer's receive queue or our send queue is on a VIPL CQ */
-	uint64_t ring_written, seen_ring_consumed;
+	uint64_t ring_written, ring_limit; /* the same of the ring: lane_ring_room() */
+	uint64_t out_known;	    /* the steps that are known to be there */
 	uint32_t accepted;	    /* sends */
 	_Atomic uint32_t finished;  /* sends that have ended with success: see `failure` */
 	_Atomic uint32_t failure;   /* how the one after `finished` ended, or 0 */
@@ -244,6 +248,7 @@ struct loopback_endpoint {
 	alignas(CACHE_LINE) struct lane *in;
 	_Atomic uint32_t read; /* messages */
 	uint64_t ring_read;
+	uint64_t in_known;	    /* the steps that are known to be there, apart from those for messages of posted receives */
 	uint32_t completed; /* receives */
 	uint32_t offset;    /* the bytes that have come of a message in parts */
 	bool part_failed;   /* there is no place for it */
@@ -253,6 +258,11 @@ struct loopback_endpoint {
 
 	/* Posting receives: the receive queue's lock guards it. */
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
+	uint32_t publish_limit; /* receives before this are published at once: see bring_entry() */
+	uint32_t short_receive; /* receives of no more bytes have no details */
+	uint32_t pool_used;	/* segments, with those left out at the pool's end */
+	_Atomic uint32_t pool_free; /* up to here, because their receives are done: the receive CQ's lock guards it */
+	uint64_t posting_known; /* the steps of `in` that are known to be there */
 	struct loopback_arrays *arrays;
 	struct cached_region region_cache[CACHED_REGIONS];
 
@@ -286,11 +296,19 @@ static inline void *memory_at(uint64_t address)
 	return (void *)(uintptr_t)address;
 }
 
-static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint,
-						  uint32_t index)
+static inline struct loopback_receive *receive_at(const struct loopback_endpoint *endpoint, uint32_t index)
 {
 	return endpoint->arrays->receives + (index & (LANE_RECEIVES - 1));
 }
+
+/* NULL if there was no room for them here: then workqueue_scatter() finds them. */
+static inline const struct segment *receive_segments(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive)
+{
+	if (receive->count == 1)
+		return &receive->segment;
+	return receive->count > LANE_SEGMENTS ? NULL : endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
+}
+
 
 /*
  * lo_bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
@@ -318,6 +336,13 @@ void left_alone_destroy(struct loopback_device *device);
 void left_alone_wait(struct loopback_device *device);
 /* As bell_ring(). Reports errors to the device. */
 void loopback_ring(struct loopback_device *device, uint64_t number);
+/* There is no memory for a step of the lane: the agent ends the connection. Returns false. */
+static inline bool endpoint_short_of_memory(struct loopback_endpoint *endpoint)
+{
+	atomic_store(&endpoint->fault, FAULT_NO_MEMORY);
+	loopback_ring(endpoint->device, endpoint->device->bell_name);
+	return false;
+}
 /* Returns the descriptor that is readable when the channel's bell rings, or -1 and errno. */
 int channel_open(struct loopback_channel *channel);
 void channel_close(struct loopback_channel *channel);
@@ -396,6 +421,13 @@ static inline uint32_t region_room(const struct region_entries *entries, uint32_
 	return room < length ? (uint32_t)room : length;
 }
 
+/* How much of a segment is in registered memory. */
+static inline uint32_t usable(const struct loopback_endpoint *endpoint, const struct segment *segment)
+{
+	return region_room(endpoint->device->regions, segment->key, endpoint->domain->number,
+			   RIGHT_LOCAL_WRITE, segment->address, segment->length);
+}
+
 /* Whether the local memory of a send is still registered, with these rights. */
 static inline bool send_memory_is_there(const struct loopback_endpoint *endpoint, const struct device_send *send,
 			  uint32_t rights)
@@ -419,8 +451,8 @@ void loopback_endpoint_stop(struct device_endpoint *endpoint);
 void loopback_endpoint_reset(struct device_endpoint *endpoint);
 /* The caller has all locks: loopback.h's first lines. See copies_carefully(). */
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful);
-/* [nic] From here on the endpoint uses the link. Publishes the posted receives. */
-void endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
+/* [nic] From here on the endpoint uses the link. Publishes the posted receives. False if there is no memory for that. */
+bool endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsigned out_lane);
 /* Keeps all other threads away from the link. */
 void endpoint_lock(struct loopback_endpoint *endpoint);
 void endpoint_unlock(struct loopback_endpoint *endpoint);
@@ -454,11 +486,13 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 /* The send CQ's lock is held. Continues pending sends. */
 void loopback_advance(struct loopback_endpoint *endpoint);
 
-/* lo_receive.c */
+/* lo_post.c */
 int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
 			  unsigned count);
-/* The receive queue's lock is held. */
-void loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
+/* The receive queue's lock is held. False if there is no memory. */
+bool loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
+
+/* lo_receive.c */
 /*
  * The receive CQ's lock is held. loopback_consume() takes messages that have arrived. loopback_flush_receives() follows
  * the end of the connection, and completes all posted receives as flushed. Both return how many receives they completed.

@@ -103,7 +103,7 @@ int fuzz_close(int fd)
 		check(!fstatfs(fd, &file_system));
 		/* But for the peer's memory, and its process, which we open. */
 		if (S_ISREG(status.st_mode) && file_system.f_type != PROC_SUPER_MAGIC && file_system.f_type != PIDFS)
-			check(fcntl(fd, F_GET_SEALS) >= 0 && status.st_size <= (off_t)sizeof(struct link));
+			check(fcntl(fd, F_GET_SEALS) >= 0 && status.st_size <= (off_t)sizeof(struct region_entries));
 		getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
 		check(domain != AF_UNIX || recv(fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT) <= 0);
 	}

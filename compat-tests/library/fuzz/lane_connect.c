@@ -154,17 +154,18 @@ static void age(struct loopback_endpoint *endpoint, struct peer *peer, struct in
 
 	atomic_store(&endpoint->read, messages);
 	endpoint->written = peer->seen = peer->written = messages;
-	endpoint->seen_consumed = messages - (flags & 4 ? LANE_MESSAGES - 2 : 0);
-	atomic_store(&peer->out->consumed, endpoint->seen_consumed);
+	endpoint->limit = messages;
+	atomic_store(&peer->out->consumed, messages - (flags & 4 ? LANE_MESSAGES - 2 : 0));
+	check(lane_bring(endpoint->in, &endpoint->in_known, endpoint->in->messages, sizeof(endpoint->in->messages)));
 	for (uint32_t i = 0; i < LANE_MESSAGES; i++)
 		atomic_store(&peer->in->messages[(messages - 1 - i) & (LANE_MESSAGES - 1)].number, messages - i);
 	endpoint->ring_written = endpoint->ring_read = peer->ring_written = bytes;
-	endpoint->seen_ring_consumed = bytes - (flags & 8 ? LANE_RING - 0x400 : 0);
-	atomic_store(&peer->out->ring_consumed, endpoint->seen_ring_consumed);
+	endpoint->ring_limit = 0;
+	atomic_store(&peer->out->ring_consumed, bytes - (flags & 8 ? LANE_RING - 0x400 : 0));
 	if (atomic_load(&endpoint->posted)) /* receives that are published keep their numbers */
 		return;
 	endpoint->taken = peer->published = messages;
-	endpoint->completed = messages;
+	endpoint->completed = endpoint->publish_limit = messages;
 	atomic_store(&endpoint->posted, messages);
 }
 
@@ -187,7 +188,7 @@ void vi_connect(struct vi *vi, struct input *input)
 	peer->seen = peer->parts = 0;
 	peer->tracked = false;
 	peer->is_honest = true;
-	endpoint_attach(endpoint, link, out_lane);
+	check(endpoint_attach(endpoint, link, out_lane));
 	/* The sanitizer handles faults, and the program of an input need not. */
 	endpoint_set_careful(endpoint, flags & 8);
 	if (flags & 2)

@@ -152,18 +152,19 @@ void peer_check(struct vi *vi)
 static void publish(struct peer *peer, unsigned count, const uint8_t *choice, uint32_t length, const uint32_t *room)
 {
 	uint32_t place = peer->published & (LANE_RECEIVES - 1), sum = 0;
-	struct lane_detail *detail = &peer->out->details[place];
+	struct lane_segment *list = peer->out->pool + (peer->published * LANE_SEGMENTS & (LANE_POOL - 1));
 
-	detail->count = count;
 	for (unsigned i = 0; i < count && i < LANE_SEGMENTS; i++) {
 		const struct region_entry *entry = &peer->table->entries[choice[i] & 7];
 		uint32_t here = choice[i] & 8 ? length : (uint32_t)atomic_load(&entry->length);
 
-		detail->segments[i] =
-			(struct lane_segment){atomic_load(&entry->start) + (choice[i] & 16 ? choice[i] : 0), here,
-					      atomic_load(&entry->handle)};
+		list[i] = (struct lane_segment){atomic_load(&entry->start) + (choice[i] & 16 ? choice[i] : 0), here,
+						atomic_load(&entry->handle)};
 		sum += here;
 	}
+	peer->out->details[place] = count == 1
+					    ? (struct lane_detail){list->address, list->handle, 1}
+					    : (struct lane_detail){(uint64_t)(list - peer->out->pool), 0, count};
 	atomic_store(&peer->out->receives[place], (uint64_t)(peer->published + 1) << 32 | (room ? *room : sum));
 	peer->published++;
 }
@@ -251,6 +252,7 @@ static const struct field {
 	{offsetof(struct lane, sender_waits), 0, 1, 4, false},
 	{offsetof(struct lane, receives), sizeof(uint64_t), LANE_RECEIVES, 8, true},
 	{offsetof(struct lane, details[0].count), sizeof(struct lane_detail), LANE_RECEIVES, 4, false},
+	{offsetof(struct lane, details[0].address), sizeof(struct lane_detail), LANE_RECEIVES, 8, true},
 	{offsetof(struct lane, messages[0].number), sizeof(struct lane_message), LANE_MESSAGES, 4, true},
 };
 
@@ -261,7 +263,7 @@ void peer_field(struct vi *vi, struct input *input)
 	struct lane *lane = choice & 128 ? vi->peer.in : vi->peer.out;
 	uint64_t value = choice & 64 ? take64(input) : take8(input) - 8u, old = 0;
 	unsigned index = take16(input), kind = choice & 15;
-	const struct field *field = &fields[kind < 9 ? kind : 9];
+	const struct field *field = &fields[kind < 9 ? kind : kind == 11 ? 9 : 10];
 	uint8_t *word;
 
 	if (!vi->peer.link)

@@ -404,17 +404,17 @@ TEST_F(CqThreads, EachSleeperGetsItsMessageOfMany)
 // No more message comes that would wake it, and the first one does not return before the second one has.
 TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
 {
-	const size_t messages = 300;
-	Pair pair = add_pair();
+	const size_t messages = 300; // more than one lane takes
+	Pair both[] = {add_pair(), add_pair()};
 	LongSleeps last;
 	std::atomic<int> taken{0};
 	std::vector<std::future<VIP_RETURN>> waits;
 
-	expect_receive(pair, 0);
-	send(pair, 0); // the first one wakes the agent, too
+	expect_receive(both[0], 0);
+	send(both[0], 0); // the first one wakes the agent, too
 	EXPECT_TRUE(eventually([&] { return look() == VIP_SUCCESS; }));
 	for (size_t i = 1; i < messages; i++)
-		expect_receive(pair, i);
+		expect_receive(both[i % 2], i);
 	for (int i = 0; i < 2; i++)
 		waits.push_back(std::async(std::launch::async, [&] {
 			VIP_RETURN code = take();
@@ -426,7 +426,7 @@ TEST_F(CqThreads, TheSecondSleeperGetsOneOfMoreMessagesThanALookTakes)
 	ASSERT_TRUE(eventually([] { return long_sleepers() == 2; }));
 	shim_cq_lock(cq);
 	for (size_t i = 1; i < messages; i++)
-		send(pair, i);
+		send(both[i % 2], i);
 	shim_cq_unlock(cq);
 	for (auto &waited : waits)
 		EXPECT_EQ(waited.get(), VIP_SUCCESS);

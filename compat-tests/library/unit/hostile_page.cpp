@@ -5,6 +5,7 @@
 // The agent may look at the CQ at any time. So each of these tests expects the same completions, whenever it does.
 #include "hostile.h"
 #include "long_sleeps.h"
+#include "old_kernel.h"
 #include "shim.h"
 
 #include <algorithm>
@@ -249,8 +250,8 @@ TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 
 // ---- memory that is not there ----
 
-// All memory that a connection needs is allocated when the connection is made. Where memory is short, an access to a page
-// that is not allocated would be a signal.
+// Where memory is short, an access to a page that is not allocated would be a signal. So each end of
+// a link allocates the next part that it touches, and the end that makes other memory allocates all of it.
 constexpr off_t kBlock = 512; // the unit of st_blocks
 
 bool all_is_allocated(int fd)
@@ -267,17 +268,33 @@ TEST_P(SharedMemory, IsAllocatedByTheEndThatMakesIt)
 {
 	int fd = shim_shared_create(GetParam());
 	ASSERT_GE(fd, 0);
-	EXPECT_TRUE(all_is_allocated(fd));
+	EXPECT_EQ(all_is_allocated(fd), GetParam() != SHARED_LINK);
 	::close(fd);
 }
 
-TEST_P(SharedMemory, IsRefusedIfItsMakerHasNotAllocatedIt)
+TEST_P(SharedMemory, IsRefusedIfItsMakerHasNotAllocatedItUnlessItIsALink)
 {
 	int fd = shim_shared_sparse(GetParam(), 0);
 	ASSERT_GE(fd, 0);
 	ASSERT_FALSE(all_is_allocated(fd));
-	EXPECT_FALSE(shim_shared_map(GetParam(), fd));
+	EXPECT_EQ(shim_shared_map(GetParam(), fd), GetParam() == SHARED_LINK);
+	EXPECT_FALSE(all_is_allocated(fd));
 	::close(fd);
+}
+
+// Before Linux 5.14 there is no way to allocate it without a lock that its maker can hold.
+TEST_P(SharedMemory, IsRefusedByAnOldKernelIfItsMakerHasNotAllocatedIt)
+{
+	passing_child({}, [] {
+		int fd = shim_shared_sparse(GetParam(), 0);
+		ASSERT_TRUE(refuse_call(SYS_madvise, EINVAL));
+		EXPECT_FALSE(shim_shared_map(GetParam(), fd));
+		::close(fd);
+		fd = shim_shared_create(GetParam());
+		EXPECT_TRUE(all_is_allocated(fd));
+		EXPECT_TRUE(shim_shared_map(GetParam(), fd));
+		::close(fd);
+	});
 }
 
 // To allocate it would wait for who has the file's lock. To close it last takes time, if there is more of it.

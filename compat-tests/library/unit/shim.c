@@ -270,9 +270,15 @@ int shim_shared_may_be(int fd)
 
 int shim_shared_map(enum shared_kind kind, int fd)
 {
-	const void *memory = kind == SHARED_LINK      ? (const void *)link_map(fd)
-			     : kind == SHARED_REGIONS ? (const void *)region_entries_map(fd)
-						      : (const void *)cq_page_map(fd);
+	struct link *link = kind == SHARED_LINK ? link_map(fd) : NULL;
+	const struct region_entries *regions = kind == SHARED_REGIONS ? region_entries_map(fd) : NULL;
+	struct cq_page *page = kind == SHARED_CQ_PAGE ? cq_page_map(fd) : NULL;
 
-	return memory && !munmap((void *)memory, sizes[kind]);
+	if (link)
+		link_unmap(link);
+	if (regions)
+		region_entries_unmap(regions);
+	if (page)
+		cq_page_unmap(page);
+	return link || regions || page;
 }

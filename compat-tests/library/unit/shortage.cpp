@@ -73,7 +73,7 @@ TEST_F(Shortage, OfMemoryIsToldWhoConnects)
 		ASSERT_EQ(VipOpenNic("via_lo", &nic), VIP_SUCCESS);
 		a = make_vi();
 		b = make_vi();
-		limit_memory(2 * MIB); // a connection in one process needs more
+		limit_memory(MIB); // the first connection with a process needs more
 		EXPECT_EQ(VipConnectPeerRequest(a, one.get(), other.get(), 1000), VIP_SUCCESS);
 		EXPECT_EQ(VipConnectPeerRequest(b, other.get(), one.get(), 1000), VIP_SUCCESS);
 		const VIP_RETURN results[] = {VipConnectPeerWait(a, &peer), VipConnectPeerWait(b, &peer)};
