@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection of a VI: its data path, accepting, what comes while it lasts, and the end. Asking is asking.c's. */
+/* The connection of a VI: accepting, what comes while it lasts, and the end. Asking is asking.c's. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,41 +16,6 @@
 #define RIVALS_NSEC	   NSEC_PER_SEC /* after this it is looked again whether there are others */
 
 #define ACKS_NSEC (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */
-
-/* ---- the data path ---- */
-
-int connection_raise(struct connection *connection, bool accepts)
-{
-	struct conversation *conversation = &connection->conversation;
-	int error;
-
-	conversation->described.socket = conversation->watched.fd;
-	/* The peer may send as soon as it has the answer. */
-	endpoint_establishing(connection->vi);
-	error = ops_of(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
-							&conversation->peer, &conversation->described);
-	conversation_close_fds(conversation);
-	return error;
-}
-
-VIP_RETURN raising_result(int error)
-{
-	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
-}
-
-int connection_tell(struct connection *connection, enum message_code code)
-{
-	const struct target *target = connection->target;
-	const struct discriminator *wanted = code == MESSAGE_ACCEPT ? NULL : &target->wanted;
-	struct description own = {.sent_fd = -1};
-	int error;
-
-	ops_of(connector_of(connection))->describe(target->endpoint, &own);
-	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
-	if (own.sent_fd >= 0)
-		close(own.sent_fd);
-	return error;
-}
 
 /* ---- accepting ---- */
 

@@ -36,15 +36,18 @@ bool workqueue_is_registered(struct workqueue *queue)
 {
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 	const VIP_DESCRIPTOR *descriptor = queue->ring[done & (QUEUE_DESCRIPTORS - 1)].descriptor;
-	unsigned count;
+	unsigned count, operation;
+	bool is_written;
 
 	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return true;
 	count = READ_ONCE(descriptor->CS.SegCount);
-	for (unsigned i = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK ? 1 : 0; i < count && i < MAX_SEGMENTS; i++) {
+	operation = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
+	is_written = queue->is_receive || operation == VIP_CONTROL_OP_RDMAREAD;
+	for (unsigned i = !queue->is_receive && operation; i < count && i < MAX_SEGMENTS; i++) {
 		struct segment segment = read_segment(&descriptor->DS[i].Local);
 
-		if (segment.length && !is_registered(queue->vi, &segment, &segment, queue->is_receive))
+		if (segment.length && !is_registered(queue->vi, &segment, &segment, is_written))
 			return false;
 	}
 	return true;
