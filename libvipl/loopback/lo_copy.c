@@ -2,7 +2,7 @@
 /* Copying between segments of the program's memory and plain memory. */
 #include "base/own_memory.h"
 #include "span.h"
-#include "loopback.h"
+#include "region.h"
 
 static inline bool gather_segments(uint8_t *to, const struct device_send *send, struct span span, bool carefully)
 {

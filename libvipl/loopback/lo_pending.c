@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lane_out.h"
+#include "region.h"
 
 void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      unsigned kind)

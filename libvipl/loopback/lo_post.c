@@ -2,7 +2,7 @@
 /* Posting receives: keeps them, and publishes them in the lane for the peer. */
 #include <errno.h>
 
-#include "loopback.h"
+#include "region.h"
 
 /* Looks the region up, and remembers it. `dereg_epoch`: the device's, before the look-up. */
 static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,

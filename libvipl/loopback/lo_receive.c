@@ -4,6 +4,7 @@
 #include "base/own_memory.h"
 #include "span.h"
 #include "order.h"
+#include "region.h"
 
 /* Copies a piece of one segment. False when no registered memory is there. */
 static inline bool place_piece(const struct loopback_endpoint *endpoint, const struct segment *segment,

@@ -7,6 +7,7 @@
 
 #include "base/copy.h"
 #include "lane_out.h"
+#include "region.h"
 
 /* Longer messages are copied by the kernel in one step, where it allows that. */
 #define RING_MOST 0x2000u
