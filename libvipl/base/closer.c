@@ -380,16 +380,6 @@ bool closer_is_busy(void)
 	return true;
 }
 
-bool closer_works(void)
-{
-	bool works;
-
-	lock_places();
-	works = queued || working;
-	pthread_mutex_unlock(&lock);
-	return works;
-}
-
 /* ---- draining ---- */
 
 static uint64_t cookie_of(int fd)

@@ -17,8 +17,6 @@ void closer_take(int fd, uid_t user);
 bool closer_admits(uid_t user);
 /* True: so many wait to be closed that we receive no more from anybody. */
 bool closer_is_busy(void);
-/* Descriptors are about to be closed. */
-bool closer_works(void);
 
 /*
  * Starts a thread that takes all messages of a datagram socket, with their descriptors. Nobody else may take any while

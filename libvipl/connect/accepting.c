@@ -18,7 +18,7 @@
 #define BACKLOG	       1024
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)
 #define PAUSE_NSEC     NSEC_PER_SEC /* a listener that cannot accept is left alone for so long */
-#define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
+#define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks may come at any moment */
 
 /* One for all discriminators that have the same places. */
 struct acceptor {
@@ -119,9 +119,9 @@ static void listening_expired(struct watched_socket *watched)
 
 static void cannot_accept(struct watched_socket *listening, int error)
 {
-	if (error == EMFILE || error == ENFILE) { /* closer.c may have those that were refused, for a moment */
+	if (error == EMFILE || error == ENFILE) {
 		log_warning_ratelimited("no file descriptor for a connection: %s", failure(error));
-		leave_alone(listening, closer_works() ? SHORT_NSEC : PAUSE_NSEC);
+		leave_alone(listening, SHORT_NSEC);
 	} else if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
 		log_error_ratelimited("cannot accept a connection: %s", failure(error));
 		leave_alone(listening, PAUSE_NSEC);
