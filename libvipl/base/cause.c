@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "fd.h"
 
 #define ROOM	     480  /* of a text: the lines of the log are a little longer */
@@ -26,7 +27,8 @@ static _Thread_local struct failed last;
 
 int cause_of_memory(const char *call, size_t size, int error)
 {
-	last = (struct failed){call, size, error};
+	if (error)
+		last = (struct failed){call, size, error};
 	return error;
 }
 
@@ -264,7 +266,7 @@ static void add_reason(struct text *text, const struct failed *failed)
 static const char *tell(const struct failed *failed)
 {
 	static _Thread_local struct text text;
-	const int before = errno;
+	const int before = errno, cancel = cancel_hold(); /* the caller may have locks */
 
 	text.length = 0;
 	if (failed->call)
@@ -272,6 +274,7 @@ static const char *tell(const struct failed *failed)
 	add(&text, "%s", strerror(failed->error));
 	add_reason(&text, failed);
 	last = (struct failed){0};
+	cancel_resume(cancel);
 	errno = before;
 	return text.bytes;
 }

@@ -34,6 +34,9 @@ OWN(int, flock, (int fd, int operation), flock, fd, operation)
 OWN(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), recvmsg, fd, message, flags)
 OWN(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), sendmsg, fd, message,
     flags)
+/* The names of these two where times have 64 bits in a library of 32. */
+OWN(ssize_t, __recvmsg64, (int fd, struct msghdr *message, int flags), recvmsg, fd, message, flags)
+OWN(ssize_t, __sendmsg64, (int fd, const struct msghdr *message, int flags), sendmsg, fd, message, flags)
 OWN(ssize_t, sendto,
     (int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t size),
     sendto, fd, bytes, length, flags, to, size)
@@ -58,10 +61,9 @@ OWN(ssize_t, pwrite64, (int fd, const void *from, size_t length, off_t at), pwri
 OWN(ssize_t, __pread64_chk, (int fd, void *to, size_t length, off_t at, size_t room), preadv, fd,
     &(struct iovec){to, length < room ? length : room}, 1UL, LOW(at), HIGH(at))
 
-int __wrap_poll(struct pollfd *fds, nfds_t count, int msec);
-int __wrap_poll(struct pollfd *fds, nfds_t count, int msec)
-{
-	struct timespec timeout = {msec / 1000, msec % 1000 * 1000000L};
-
-	return ppoll(fds, count, msec < 0 ? NULL : &timeout, NULL);
-}
+#ifdef SYS_poll
+OWN(int, poll, (struct pollfd *fds, nfds_t count, int msec), poll, fds, count, msec)
+#else /* all of these have 64 bits */
+OWN(int, poll, (struct pollfd *fds, nfds_t count, int msec), ppoll, fds, count,
+    msec < 0 ? NULL : (&(struct timespec){msec / 1000, msec % 1000 * 1000000L}), NULL, 0UL)
+#endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for requests, without a daemon: a process that waits for a discriminator listens at the first free place of those
- * that the discriminator has. Every one can connect there: a half-open client has, and its request has not come yet.
+ * that the discriminator has. Anybody can connect there. A client is half open until its request has come.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +17,8 @@
 
 #define BACKLOG	       1024
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)
-#define PAUSE_NSEC     NSEC_PER_SEC /* a listener that cannot accept is left alone for so long */
-#define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks may come at any moment */
+#define PAUSE_NSEC     (200 * NSEC_PER_MSEC) /* a listener that cannot accept is left alone for so long */
+#define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
 
 /* One for all discriminators that have the same places. */
 struct acceptor {
@@ -121,7 +121,7 @@ static void cannot_accept(struct watched_socket *listening, int error)
 {
 	if (error == EMFILE || error == ENFILE) {
 		log_warning_ratelimited("no file descriptor for a connection: %s", failure(error));
-		leave_alone(listening, SHORT_NSEC);
+		leave_alone(listening, PAUSE_NSEC);
 	} else if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
 		log_error_ratelimited("cannot accept a connection: %s", failure(error));
 		leave_alone(listening, PAUSE_NSEC);

@@ -229,7 +229,7 @@ static int reach(const struct in6_addr *host, const struct place *place, struct 
 	struct device *device = watched->connector->device;
 	const int on = 1;
 	struct place from;
-	int error = socket_open(watched, place), failure;
+	int error = socket_open(watched, place), unwatched;
 
 	if (error)
 		return error;
@@ -246,17 +246,13 @@ static int reach(const struct in6_addr *host, const struct place *place, struct 
 		return error;
 	if (device->ops->admit && !device->ops->admit(device, watched->fd, described))
 		return ECONNREFUSED; /* not one of ours */
-	failure = socket_watch(watched, error ? EPOLLOUT : EPOLLIN | EPOLLRDHUP);
-	return failure ? failure : error;
+	unwatched = socket_watch(watched, error ? EPOLLOUT : EPOLLIN | EPOLLRDHUP);
+	return unwatched ? unwatched : error;
 }
 
 static void over(struct connection *connection)
 {
-	if (connection->is_unsure) {
-		no_answer(connection, VIP_TIMEOUT);
-		return;
-	}
-	no_answer(connection, VIP_NO_MATCH);
+	no_answer(connection, connection->is_unsure ? VIP_TIMEOUT : VIP_NO_MATCH);
 }
 
 /* Reaching a place has ended so, or goes on. False: nobody can be asked there. */
@@ -447,7 +443,8 @@ void asking_answered(struct connection *connection)
 		if (connection->is_heard)
 			break; /* nobody says that twice */
 		connection->is_heard = true;
-		connection->patience = HERE_NSEC;
+		if (!connection->is_unsure) /* else another one has not said it yet, and needs more time */
+			connection->patience = HERE_NSEC;
 		connection_set_deadline(connection, DEADLINE_NEVER);
 		return;
 	case MESSAGE_BUSY:

@@ -99,7 +99,7 @@ void connection_expire(struct connection *connection);
 void connection_refused(struct connection *connection, VIP_RETURN reason, bool goes_on);
 /* A connection is going to be closed: nothing is reported of it any more. */
 void connection_unwatch(struct connection *connection);
-/* Ends an attempt or a connection, and informs the peer, if there is one: in silence only if it does not end by itself soon. */
+/* Ends an attempt or a connection, and informs the peer, if there is one. `in_silence`: only if it has not ended in two seconds. */
 void connection_close(struct connection *connection, bool in_silence);
 
 /* ---- reports, which are implemented above ---- */

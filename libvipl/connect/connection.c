@@ -146,7 +146,7 @@ static void confirmation_expired(struct connection *connection)
 {
 	int64_t now = clock_nsec();
 
-	if (now - connection->began < CONFIRM_NSEC && !endpoint_has_rivals(connection->vi))
+	if (now - connection->began < CONFIRM_NSEC && (connection->target->own.peer_to_peer || !endpoint_has_rivals(connection->vi)))
 		connection_set_deadline(connection, now + RIVALS_NSEC);
 	else
 		connection_failed(connection, VIP_TIMEOUT, 0);

@@ -78,6 +78,7 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 {
 	const struct device_ops *ops = ops_of(conversation->watched.connector);
 	struct description *described = &conversation->described;
+	const bool is_cut = message->msg_flags & MSG_CTRUNC; /* by the kernel */
 	size_t came = 0;
 	bool are_good = true;
 
@@ -102,7 +103,7 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 		}
 	}
 	/* Where all that may come have come, the kernel has left out more. */
-	return are_good && !(message->msg_flags & MSG_CTRUNC && came >= DESCRIPTION_FDS);
+	return are_good && !(is_cut && came >= DESCRIPTION_FDS);
 }
 
 /* The kernel does not say why it has kept back a descriptor. Does it give us any? */

@@ -55,6 +55,15 @@ static VIP_RETURN begin(struct vi *vi, const struct target *target)
 	return VIP_SUCCESS;
 }
 
+/* The attempt has its result after this, unless another one has begun: a try that fails may go on until it has ended. */
+static void expire(struct vi *vi, unsigned number)
+{
+	while (vi->attempt.number == number && vi->attempt.result == VIP_NOT_DONE) {
+		connection_expire(vi->connection);
+		vi_await_end(vi);
+	}
+}
+
 /* A thread that waits for the result. */
 struct awaiting {
 	struct vi *vi;
@@ -67,10 +76,8 @@ static void leave_result(void *argument)
 	const struct awaiting *awaiting = argument;
 	struct vi *vi = awaiting->vi;
 
-	if (awaiting->has_begun && vi->attempt.number == awaiting->number && vi->attempt.result == VIP_NOT_DONE) {
-		connection_expire(vi->connection);
-		vi_await_end(vi);
-	}
+	if (awaiting->has_begun)
+		expire(vi, awaiting->number);
 	pthread_mutex_unlock(&vi->nic->lock);
 	vi_put(vi);
 }
@@ -87,11 +94,8 @@ static VIP_RETURN await_result(struct vi *vi, cancel_leave *leave)
 	while (in_time && attempt->result == VIP_NOT_DONE && attempt->number == number)
 		in_time = (leave ? cancel_condition_wait(&vi->changed, &vi->nic->lock, deadline, leave, &awaiting)
 				 : condition_wait(&vi->changed, &vi->nic->lock, deadline)) != ETIMEDOUT;
-	if (attempt->number == number && attempt->result == VIP_NOT_DONE) {
-		connection_expire(vi->connection);
-		vi_await_end(vi);
-	}
-	/* Else disconnected, and used anew by another thread. */
+	expire(vi, number);
+	/* Or it was disconnected, and used anew by another thread. */
 	return attempt->number == number ? attempt->result : VIP_INVALID_STATE;
 }
 

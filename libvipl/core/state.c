@@ -61,7 +61,6 @@ static void end_ending(struct vi *vi)
 {
 	vi->ending.stage = ENDING_NOT;
 	LIST_REMOVE(vi, ending.in_nic);
-	pthread_cond_broadcast(&vi->changed);
 }
 
 /* The device has done what it had to do. */

@@ -30,7 +30,7 @@ struct ending {
 	/* In this order: ENDING_STOPS waits for copies, ENDING_FLUSHES for the device. ENDING_WITHDRAWS is of an attempt. */
 	enum { ENDING_NOT, ENDING_WITHDRAWS, ENDING_STOPS, ENDING_FLUSHES } stage;
 	VIP_VI_STATE state;  /* the VI's, afterwards */
-	VIP_RETURN result;   /* of the attempt; with `goes_on` of this try */
+	VIP_RETURN result;   /* why this try has failed; unless it goes on that is the attempt's result */
 	bool goes_on;
 	bool flushes;	     /* receives, after an attempt: else they stay posted */
 	int64_t flushed_by;  /* the device flushes so long */

@@ -124,6 +124,7 @@ struct lane {
 };
 
 _Static_assert(sizeof(struct lane) / LANE_STEP < 64, "there is a bit for each step");
+_Static_assert(sizeof(((struct lane *)0)->messages) % LANE_STEP == 0, "the last step has as many messages as the first has not");
 
 struct link {
 	struct lane lanes[2]; /* from the requester of the connection, and to it */

@@ -15,7 +15,7 @@
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC NSEC_PER_SEC
-/* Between two looks. No more than ten of these count at once: this process may not have run. */
+/* Between two looks. A longer gap counts as ten of these, because this process may have been stopped. */
 #define LOOK_NSEC   NSEC_PER_MSEC
 
 /*

@@ -201,14 +201,31 @@ static struct peer_file *add_file(int fd, const struct stat *status, size_t size
 	return NULL;
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&peer_files_lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&peer_files_lock);
+}
+
+static void prepare(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork);
+}
+
 static void *map_once(int fd, size_t size, int protection)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct peer_file *file;
 	struct stat status;
 	void *memory = NULL;
 
 	if (!get_status(fd, &status))
 		return NULL;
+	pthread_once(&once, prepare);
 	pthread_mutex_lock(&peer_files_lock);
 	file = find_file(&status, size, protection);
 	if (!file)

@@ -188,8 +188,6 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	memcpy(memory->nonce, nonce, NONCE_BYTES);
 	LIST_INSERT_HEAD(&device->peer_memories, memory, in_memories);
 	watch_process(memory, process_fd);
-	if (memory->end.fd < 0) /* later nobody could tell whether it has ended */
-		find_way(memory);
 	return memory;
 }
 

@@ -220,12 +220,10 @@ static void stop_ticking(struct loopback_device *device)
 		depends |= cq->page && cq->links;
 	device->ticks_slowly = depends;
 	atomic_store(&device->ticks, false);
-	if (depends || atomic_load(&device->left_alone.any))
-		loopback_slow_tick(device);
-	else
-		loopback_set_timer(device, NO_TICK);
-	if (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true))
-		loopback_set_timer(device, TICK_MSEC); /* just now */
+	loopback_set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
+	/* Just now threads may have asked for a tick, or have polled. */
+	if (atomic_load(&device->left_alone.any) || (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true)))
+		loopback_set_timer(device, TICK_MSEC);
 	ask_for_bells(device);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {
 		look_after(cq, MANY_CONNECTIONS);

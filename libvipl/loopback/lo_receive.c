@@ -52,6 +52,13 @@ static inline bool put_data(const struct loopback_endpoint *endpoint,
 		       : scatter(endpoint, receive, endpoint->offset, data, length);
 }
 
+/* There is no memory for what the peer has sent. Returns false. */
+static bool stop_short(struct loopback_endpoint *endpoint)
+{
+	endpoint->rx_stopped = true;
+	return endpoint_short_of_memory(endpoint);
+}
+
 /* The next `length` bytes of the ring, or NULL if there is no memory. Both ends find them by the same rule. */
 static const uint8_t *ring_take(struct loopback_endpoint *endpoint, uint32_t length)
 {
@@ -132,7 +139,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 	if (in_ring) {
 		data = ring_take(endpoint, header->length);
 		if (!data)
-			return endpoint_short_of_memory(endpoint);
+			return stop_short(endpoint);
 	}
 	if ((in_ring || header->kind == MESSAGE_INLINED) &&
 	    !put_data(endpoint, receive, data, header->length))
@@ -173,7 +180,7 @@ static bool take_rdma(struct loopback_endpoint *endpoint, const struct lane_mess
 	if (is_write)
 		data = ring_take(endpoint, header->length);
 	if (is_write ? !data : !lane_bring(endpoint->in, &endpoint->in_known, endpoint->in->answer_data, LANE_PIECE))
-		return endpoint_short_of_memory(endpoint);
+		return stop_short(endpoint);
 	allowed = (is_write ? endpoint->own.rights.rdma_write : endpoint->own.rights.rdma_read) &&
 		  region_room(endpoint->device->regions, handle, endpoint->domain->number, right,
 			      address, header->length) == header->length;
@@ -247,7 +254,7 @@ static __attribute__((noinline)) bool take_checked(struct loopback_endpoint *end
 	};
 
 	if (header.kind >= MESSAGE_PART && !bring_messages(endpoint))
-		return endpoint_short_of_memory(endpoint);
+		return stop_short(endpoint);
 	if (header.kind == MESSAGE_WRITE || header.kind == MESSAGE_READ)
 		return take_rdma(endpoint, message, &header);
 	if (header.kind == MESSAGE_ABORT) {
@@ -272,13 +279,13 @@ int loopback_flush_receives(struct loopback_endpoint *endpoint)
 	return count;
 }
 
-/* The peer violates the protocol, or there is no memory for what it has sent. */
+/* The peer violates the protocol, unless there is no memory for what it has sent. */
 static __attribute__((noinline)) void give_up(struct loopback_endpoint *endpoint)
 {
-	uint32_t none = 0;
-
+	if (endpoint->rx_stopped)
+		return;
 	endpoint->rx_stopped = true;
-	atomic_compare_exchange_strong(&endpoint->fault, &none, FAULT_OF_PROTOCOL);
+	atomic_store(&endpoint->fault, FAULT_OF_PROTOCOL);
 	loopback_ring(endpoint->device, endpoint->device->bell_name);
 }
 

@@ -55,11 +55,10 @@ static int place_message(struct loopback_endpoint *endpoint, const struct device
 	struct segment segments[LANE_SEGMENTS];
 	unsigned count = read_details(endpoint, segments);
 	uint32_t left = send->length;
-	int error = ECONNABORTED;
+	int error = ESHUTDOWN;
 
 	if (!count)
 		return EINVAL;
-	error = ESHUTDOWN;
 	if (!access_begin(endpoint))
 		goto end;
 	error = ECONNABORTED;

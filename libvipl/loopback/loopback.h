@@ -25,7 +25,7 @@
 /* lo_left_alone.c */
 struct left_alone {
 	atomic_bool any; /* until the next tick */
-	atomic_bool rings; /* of a thread that may not ring: then all are rung */
+	atomic_bool rings; /* a thread may not ring: the next tick rings all */
 	bool bell;	 /* the device's; guarded by the NIC's lock */
 	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
 	LIST_HEAD(, loopback_channel) channels;
@@ -221,7 +221,7 @@ struct loopback_endpoint {
 	struct cq_page *peer_page; /* of its receive CQ; NULL: that is for one queue */
 	uint32_t peer_queue;	   /* the number in there */
 	_Atomic uint32_t *peer_waits; /* lane_wait */
-	struct peer_memory *peer_memory; /* NULL: it cannot be accessed from here */
+	struct peer_memory *peer_memory; /* NULL: it is not to be accessed */
 
 	/* Sending: the send queue's lock guards it. */
 	alignas(CACHE_LINE) struct lane *out;

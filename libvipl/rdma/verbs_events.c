@@ -70,6 +70,7 @@ static void async_event(struct verbs_device *device, const struct ibv_async_even
 		device_failed(device->nic);
 		break;
 	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
 		device_changed(device->nic);
 		break;
 	default:

@@ -303,7 +303,9 @@ static bool has_refused(const struct verbs_endpoint *endpoint)
  */
 static bool has_answered(struct verbs_endpoint *endpoint)
 {
-	verbs_hear(endpoint->device); /* the cause may have come behind its consequences */
+	if (endpoint->device->hears) /* an event has led here, and the cause may be the next one */
+		return false;
+	verbs_hear(endpoint->device); /* or it may have come behind its consequences */
 	if (!has_refused(endpoint) || is_in_error(endpoint))
 		return true;
 	if (!endpoint->answers_until)
