@@ -2,11 +2,11 @@
 /*
  * Listening, and the requests that come: from VipConnectWait to VipConnectAccept and VipConnectReject.
  *
- * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a wait the
- * NIC still listens. It holds the requests that come in the first part of that time for the next wait, which takes
- * the oldest one whose requester is still there. Later, or when it holds too many, it answers a requester that the
- * server is busy. The requester asks again, and so also finds other servers that wait for the same discriminator.
- * While a thread is in VipConnectAccept, for as long as a requester makes it wait, no grace time passes.
+ * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a wait the NIC still listens,
+ * and while a thread is in VipConnectAccept, for as long as a requester makes it wait, no grace time passes. The NIC holds the
+ * requests that come during an accept, or in the first part of that time, for the next wait, which takes the oldest one whose
+ * requester is still there. Later, or when it holds too many, it answers a requester that the server is busy. The requester asks
+ * again, and so also finds other servers that wait for the same discriminator.
  */
 #include "listening.h"
 
@@ -139,10 +139,10 @@ int64_t listeners_serve(struct nic *nic)
 		following = TAILQ_NEXT(listener, in_nic);
 		if (due > now && due < next)
 			next = due;
-		if (listener->waiters || now < listener->hold_ends)
+		if (is_in_use(listener) || now < listener->hold_ends)
 			continue;
 		release_held(listener, VIP_NOT_DONE);
-		if (listener->accepting || now < listener->ends)
+		if (now < listener->ends)
 			continue;
 		/* This thread may be late: whoever asked in time is told that the server is busy. */
 		acceptor_serve(listener->acceptor);
@@ -155,7 +155,7 @@ static bool can_hold(const struct listener *listener, const struct conversation 
 {
 	if (listener->held_count < listener->waiters)
 		return true;
-	return listener->held_count < HELD_MOST && (listener->waiters || clock_nsec() < listener->hold_ends) &&
+	return listener->held_count < HELD_MOST && (is_in_use(listener) || clock_nsec() < listener->hold_ends) &&
 	       client_can_be_held(client);
 }
 
