@@ -127,7 +127,7 @@ TEST_F(Shortage, OfNetlinkIsToldAndMakesOtherAddressesUnreachable)
 // ---- of what: the log names the limit that is reached, and no other one ----
 
 // Uses all mappings that a process may have, but so many.
-void use_mappings(int left)
+[[maybe_unused]] void use_mappings(int left)
 {
 	const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 	int most = 0, used = 0;
@@ -143,7 +143,7 @@ void use_mappings(int left)
 		ASSERT_EQ(mprotect(pages + 2 * page * static_cast<size_t>(i) + page, page, PROT_NONE), 0);
 }
 
-void lock_memory()
+[[maybe_unused]] void lock_memory()
 {
 	be_nobody_if_root();
 	ASSERT_EQ(mlockall(MCL_FUTURE), 0);
@@ -157,9 +157,11 @@ struct Limit : Named {
 
 const Limit LIMITS[] = {
 	{"AddressSpace", [] { limit_memory(512 * 1024); }, "the limit on address space, ulimit -v, is reached"},
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // they map memory of their own
 	{"Data", [] { limit(RLIMIT_DATA, MIB); }, "the limit on data, ulimit -d, is reached"},
 	{"LockedMemory", lock_memory, "the limit on locked memory, ulimit -l, is reached"},
 	{"Mappings", [] { use_mappings(0); }, "vm.max_map_count"},
+#endif
 	{"FileSize", [] { limit(RLIMIT_FSIZE, 4096); }, "ftruncate(): File too large (see ulimit -f)"},
 	{"Files", [] { limit(RLIMIT_NOFILE, 5); }, ": Too many open files (see ulimit -n)"},
 };
