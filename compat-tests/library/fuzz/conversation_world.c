@@ -136,7 +136,7 @@ void talk_destroy(void)
 void vi_tear_down(struct vi *vi)
 {
 	vi_stop(vi);
-	connection_close(vi->connection);
+	connection_close(vi->connection, false);
 }
 
 void peer_check(struct vi *vi)
@@ -162,16 +162,22 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 	vi->state = VI_LINKED;
 }
 
-bool endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
+enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
 	check(vi->state == VI_PREPARED);
 	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
 	      reason == VIP_NOT_REACHABLE);
-	check(!goes_on || (reason == VIP_TIMEOUT && vi->target.own.peer_to_peer));
+	check(!goes_on || reason == VIP_TIMEOUT);
 	vi_reset(vi);
 	if (goes_on)
 		vi_prepare(vi);
-	return goes_on;
+	return goes_on ? REFUSED_GOES_ON : REFUSED_OVER;
+}
+
+bool endpoint_has_rivals(const struct vi *vi)
+{
+	(void)vi;
+	return false;
 }
 
 void endpoint_lost(struct vi *vi)
