@@ -23,7 +23,6 @@
 static int change(struct sleeper *sleeper, int operation, unsigned source, int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = &sleeper->sources[source]};
-
 	int error = EBADF;
 
 	/* Another file that has the number meanwhile may be refused, as if a filter did that. */

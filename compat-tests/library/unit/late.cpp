@@ -76,6 +76,20 @@ class Late : public Conversation
 		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
 		EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	}
+	// The agent is late for a server that has answered in time.
+	void expect_late_answer_heard(VIP_ULONG msec)
+	{
+		Gate gate(device(), name);
+		auto requested = request_here(msec);
+		Line line = gate.accept();
+
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		hold_agent();
+		EXPECT_TRUE(line.say(MESSAGE_HERE));
+		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+		be_late();
+		expect_accepted(line, requested);
+	}
 };
 
 // ---- a requester ----
@@ -96,31 +110,13 @@ TEST_P(Late, ARequesterHearsThatItHasReachedAPlace)
 
 TEST_P(Late, ARequesterHearsWhoIsHere)
 {
-	Gate gate(device(), name);
-	auto requested = request_here(VIP_INFINITE);
-	Line line = gate.accept();
-
-	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-	hold_agent();
-	EXPECT_TRUE(line.say(MESSAGE_HERE));
-	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
-	be_late();
-	expect_accepted(line, requested);
+	expect_late_answer_heard(VIP_INFINITE);
 }
 
 // Its own time is over, too.
 TEST_P(Late, ARequesterHearsTheAnswerThatCameInItsTime)
 {
-	Gate gate(device(), name);
-	auto requested = request_here(LONG_MSEC / 2);
-	Line line = gate.accept();
-
-	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-	hold_agent();
-	EXPECT_TRUE(line.say(MESSAGE_HERE));
-	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
-	be_late();
-	expect_accepted(line, requested);
+	expect_late_answer_heard(LONG_MSEC / 2);
 }
 
 // The thread that waits ends the attempt if the agent does not.
