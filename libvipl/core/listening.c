@@ -122,7 +122,7 @@ static void remember_wait(struct nic *nic, struct listener *listener)
 	listener->ends = now + grace;
 	if (is_in_use(listener))
 		return;
-	if (grace)
+	if (grace && !object_retired(&nic->object))
 		end_more_than_recent(nic);
 	else
 		end_listener(nic, listener);
