@@ -46,7 +46,7 @@ struct peer_memory {
 	LIST_ENTRY(peer_memory) in_memories;
 	unsigned users;
 	pid_t process;
-	int fd; /* of /proc/PID/mem; -1: none */
+	_Atomic int fd; /* of /proc/PID/mem; -1: none, or not yet */
 	bool has_page; /* its nonce is where no other process has memory */
 	_Atomic int way; /* enum way */
 	atomic_bool has_ended; /* the process, and the watch has */
@@ -82,13 +82,20 @@ void nonce_page_destroy(struct nonce_page *page)
 		munmap(page, sizeof(*page));
 }
 
-/* fd_keep_far(), because asking before each copy whose file it is would cost a third of the copy's time. */
-static int open_file(pid_t process)
+/*
+ * False if there is no such file. Threads may come here at once: all use the first one's. open() would be a cancellation point.
+ * fd_keep_far(), because asking before each copy whose file it is would cost a third of the copy's time.
+ */
+static bool open_file(struct peer_memory *memory)
 {
 	char path[32];
+	int fd, none = -1;
 
-	snprintf(path, sizeof(path), "/proc/%d/mem", (int)process);
-	return fd_keep_far(open(path, O_RDWR | O_CLOEXEC), NULL);
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)memory->process);
+	fd = fd_keep_far((int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_LARGEFILE), NULL);
+	if (!atomic_compare_exchange_strong(&memory->fd, &none, fd))
+		fd_close(fd);
+	return atomic_load(&memory->fd) >= 0;
 }
 
 /*
@@ -137,22 +144,23 @@ static bool process_has_ended(const struct peer_memory *memory)
 }
 
 /*
- * The first copy reads the nonce, and not who connects, which has the NIC's lock: the peer can make its page fault last for ever.
+ * The first copy opens the file, which many connections never need, and reads the nonce. Who connects has the NIC's lock, and the
+ * peer can make its page fault last for ever.
  * If the nonce is right, and the process of the watch lives, both are one process. /proc may be that of another namespace.
  */
 static enum way find_way(struct peer_memory *memory)
 {
-	enum way way = (enum way)atomic_load_explicit(&memory->way, memory_order_relaxed);
+	enum way way = (enum way)atomic_load_explicit(&memory->way, memory_order_acquire);
 
 	if (way != WAY_UNKNOWN)
 		return way;
-	if (memory->fd >= 0 && has_nonce(memory, WAY_BY_FILE))
+	if (open_file(memory) && has_nonce(memory, WAY_BY_FILE))
 		way = WAY_BY_FILE;
 	else if (memory->has_page && has_nonce(memory, WAY_BY_NUMBER))
 		way = WAY_BY_NUMBER;
 	else
 		way = process_has_ended(memory) ? WAY_GONE : WAY_NONE;
-	atomic_store_explicit(&memory->way, way, memory_order_relaxed);
+	atomic_store_explicit(&memory->way, way, memory_order_release);
 	return way;
 }
 
@@ -180,7 +188,7 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 		.device = device,
 		.users = 1,
 		.process = process,
-		.fd = open_file(process),
+		.fd = -1,
 		.nonce_address = nonce_address,
 		.has_page = nonce_address >= PAGES_FIRST && nonce_address < PAGES_END &&
 			    (uintptr_t)nonce_address == nonce_address,
