@@ -17,6 +17,7 @@
 
 #define BACKLOG	       1024
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)
+#define HERE_NSEC      (200 * NSEC_PER_MSEC) /* a requester that is answered sooner need not hear that the NIC is there */
 #define PAUSE_NSEC     (200 * NSEC_PER_MSEC) /* a listener that cannot accept is left alone for so long */
 #define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
 
@@ -58,12 +59,20 @@ bool client_can_be_held(const struct conversation *client)
 	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)client->watched.fd < most.rlim_cur / 2;
 }
 
+/* Its answer takes time. If this cannot be said, that is seen when it is answered. */
+static void here_due(struct watched_socket *watched)
+{
+	conversation_say(container_of(watched, struct conversation, watched), MESSAGE_HERE, NULL, NULL, NULL);
+}
+
 /* From here on its socket is looked at when it is answered, not before. */
 static void arrive(struct conversation *client)
 {
 	VIP_RETURN refusal;
 
 	socket_unwatch(&client->watched);
+	client->watched.expired = here_due;
+	socket_set_time(&client->watched, HERE_NSEC);
 	refusal = request_arrived(client->watched.connector->nic, client, &client->peer, &client->wanted);
 	if (refusal != VIP_SUCCESS)
 		client_reject(client, refusal);
@@ -129,7 +138,7 @@ static void cannot_accept(struct watched_socket *listening, int error)
 }
 
 /* False: it is not to be talked to, or is gone. */
-static bool greet(struct conversation *client, const struct sockaddr_storage *from)
+static bool take_client(struct conversation *client, const struct sockaddr_storage *from)
 {
 	struct watched_socket *watched = &client->watched;
 	struct connector *connector = watched->connector;
@@ -143,7 +152,7 @@ static bool greet(struct conversation *client, const struct sockaddr_storage *fr
 	if (socket_watch(watched, EPOLLIN | EPOLLRDHUP))
 		return false;
 	socket_set_time(watched, HALF_OPEN_NSEC);
-	return !conversation_say(client, MESSAGE_HERE, NULL, NULL, NULL);
+	return true;
 }
 
 static void accept_one(struct watch *watch)
@@ -169,7 +178,7 @@ static void accept_one(struct watch *watch)
 	if (error) {
 		free(client);
 		cannot_accept(listening, error);
-	} else if (!greet(client, &from)) {
+	} else if (!take_client(client, &from)) {
 		drop(client, 0);
 	} else {
 		crowd_enter(&client->watched, listening->half_open);

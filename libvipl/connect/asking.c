@@ -26,7 +26,7 @@
 #define ANSWER_NSEC NSEC_PER_SEC
 #define TCP_NSEC    (9 * NSEC_PER_SEC) /* a host that TCP does not reach for so long is silent */
 
-/* The agent of a NIC says at once that it is there. A machine may be busy: so it may take longer each time. */
+/* The agent of a NIC answers soon, or says that it is there. A machine may be busy: so it may take longer each time. */
 #define HERE_NSEC	  NSEC_PER_SEC
 #define LONGEST_HERE_NSEC (8 * NSEC_PER_SEC)
 

@@ -180,7 +180,7 @@ class EarlyAnswers : public Accepting
 
 TEST_F(EarlyAnswers, OfTheOneWhoAcceptsAreSentWhenItIsConnected)
 {
-	post_before_message(3, b); // HERE, REQUEST, ACCEPT
+	post_before_message(2, b); // REQUEST, ACCEPT
 	connect(a, b);
 	expect_sent(b, at(2));
 	expect_received(a, d);
@@ -188,7 +188,7 @@ TEST_F(EarlyAnswers, OfTheOneWhoAcceptsAreSentWhenItIsConnected)
 
 TEST_F(EarlyAnswers, OfTheRequesterAreSentWhenItIsConnected)
 {
-	post_before_message(4, a); // CONFIRM
+	post_before_message(3, a); // CONFIRM
 	connect(a, b);
 	expect_sent(a, at(2));
 	expect_received(b, e);

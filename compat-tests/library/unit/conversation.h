@@ -34,6 +34,14 @@ class Conversation : public Each<NicTest, const Device *>
 	{
 		return Spoken(device(), code, name);
 	}
+	// Waits until the server has heard what each earlier line has said: it refuses this one at once.
+	void let_hear()
+	{
+		Line last = call();
+
+		EXPECT_TRUE(last.say(spoken(MESSAGE_PEER_REQUEST)));
+		EXPECT_EQ(last.next(), MESSAGE_NO_MATCH);
+	}
 	using Deed = std::function<void(Line &)>;
 
 	// Connects and asks, as `request` does, until the server has time.
