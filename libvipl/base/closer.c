@@ -373,7 +373,7 @@ bool closer_is_busy(void)
 	count = queued;
 	start_closer(); /* none could be started before */
 	pthread_mutex_unlock(&lock);
-	if (count < most_queued())
+	if (!count || count < most_queued())
 		return false;
 	log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
 				"no new connections until then", count);
