@@ -9,16 +9,19 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "cause.h"
+#include "log.h"
 
-/* `alignment`: a power of two, a pointer's at least. NULL and errno when there is none. */
+/* `alignment`: a power of two, a pointer's at least. NULL, errno and a line of the log when there is none. */
 static inline void *aligned_create(size_t alignment, size_t size)
 {
 	void **memory = zeroed(1, sizeof(void *) + alignment - 1 + size);
 	void **aligned = (void **)(((uintptr_t)memory + sizeof(void *) + alignment - 1) & -(uintptr_t)alignment);
 
-	if (!memory)
+	if (!memory) {
+		log_error_ratelimited("no memory for a VI or CQ: %s", failure(errno));
+		errno = ENOMEM;
 		return NULL;
+	}
 	aligned[-1] = memory;
 	return aligned;
 }

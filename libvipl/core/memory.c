@@ -30,8 +30,10 @@ VIP_RETURN tag_create(struct nic *nic, VIP_PROTECTION_HANDLE *handle)
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
 	struct tag *tag = zeroed(1, sizeof(*tag));
 
-	if (!tag)
+	if (!tag) {
+		log_error_ratelimited("cannot create a protection tag: %s", failure(errno));
 		return rc;
+	}
 	pthread_mutex_lock(&nic->lock);
 	tag->is_alias = !nic->has_alias;
 	tag->domain = tag->is_alias ? nic->default_tag->domain : ops->domain_create(nic->device);
@@ -188,8 +190,10 @@ VIP_RETURN region_register(struct nic *nic, void *address, size_t length,
 	if (attributes->EnableRdmaRead && !nic->attributes.RDMAReadSupport)
 		return VIP_INVALID_RDMAREAD;
 	region = zeroed(1, sizeof(*region));
-	if (!region)
+	if (!region) {
+		explain_refusal(length, errno);
 		return VIP_ERROR_RESOURCE;
+	}
 	region->address = address;
 	region->length = length;
 	region->attributes = *attributes;

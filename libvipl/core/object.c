@@ -13,6 +13,7 @@
 
 #include "base/aligned.h"
 #include "base/fence.h"
+#include "base/log.h"
 #include "object_at.h"
 
 #define INDEX_BITS  OBJECT_INDEX_BITS
@@ -183,6 +184,7 @@ int object_publish(struct object *object, enum object_kind kind)
 	}
 	if (!index) {
 		pthread_mutex_unlock(&table_lock);
+		log_error_ratelimited("no handle for an object: %s", failure(ENOMEM));
 		return ENOMEM;
 	}
 	slot = slot_at(index);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/deadline.h"
+#include "base/log.h"
 #include "nic.h"
 
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
@@ -111,8 +112,10 @@ static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive
 	if (!vi->endpoint)
 		goto destroy_receive;
 	vi->connection = connection_create(nic->connector, vi, &vi->attempt.target);
-	if (!vi->connection)
+	if (!vi->connection) {
+		log_error_ratelimited("no memory for connections: %s", failure(errno));
 		goto destroy_endpoint;
+	}
 	if (condition_init(&vi->changed))
 		goto destroy_connection;
 	if (object_publish(&vi->object, OBJECT_VI))

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/pages.h"
 #include "entries.h"
 #include "nic.h"
@@ -25,9 +26,8 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 		   const struct deferred_functions *functions)
 {
 	queue->ring = pages_allocate(RING_BYTES);
-	if (!queue->ring)
-		return ENOMEM;
-	if (cq->is_public && entries_admit(cq, queue)) {
+	if (!queue->ring || (cq->is_public && entries_admit(cq, queue))) {
+		log_error_ratelimited("no work queue: %s", failure(ENOMEM));
 		pages_free(queue->ring, RING_BYTES);
 		return ENOMEM;
 	}

@@ -81,8 +81,11 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	struct loopback_cq *cq = allocate(named, is_shared);
 
 	(void)entries;
-	if (!cq)
+	if (!cq) {
+		log_error_ratelimited("cannot create a completion queue: %s", failure(errno));
+		errno = ENOMEM;
 		return NULL;
+	}
 	cq->cq = named;
 	cq->device = (struct loopback_device *)device;
 	cq->channel = channel;

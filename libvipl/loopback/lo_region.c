@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "loopback.h"
 
 struct loopback_region {
@@ -17,8 +18,10 @@ struct device_domain *loopback_domain_create(struct device *base)
 	struct loopback_device *device = (struct loopback_device *)base;
 	struct loopback_domain *domain = zeroed(1, sizeof(*domain));
 
-	if (!domain)
+	if (!domain) {
+		log_error_ratelimited("no protection domain: %s", failure(errno));
 		return NULL;
+	}
 	domain->device = device;
 	pthread_mutex_lock(&device->lock);
 	domain->number = ++device->next_domain;

@@ -19,8 +19,10 @@ struct device_domain *verbs_domain_create(struct device *device)
 {
 	struct verbs_domain *domain = zeroed(1, sizeof(*domain));
 
-	if (!domain)
+	if (!domain) {
+		log_error_ratelimited("no protection domain: %s", failure(errno));
 		return NULL;
+	}
 	domain->device = (struct verbs_device *)device;
 	domain->pd = ibv_alloc_pd(domain->device->context);
 	if (!domain->pd) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <sys/mman.h>
 
 using namespace std::chrono_literals;
 
@@ -15,6 +16,34 @@ extern "C" bool __real_log_is_due(std::atomic<int64_t> *next);
 extern "C" bool __wrap_log_is_due(std::atomic<int64_t> *next)
 {
 	return __real_log_is_due(next) || every_line;
+}
+
+// So many requests of this thread for memory come before one that fails; 0: none fails.
+static thread_local int without_memory = 0;
+
+static bool has_memory()
+{
+	return !without_memory || --without_memory;
+}
+
+// In place of the C library's, for the library and its fakes.
+extern "C" {
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+	if (has_memory())
+		return __real_calloc(count, size);
+	errno = ENOMEM;
+	return nullptr;
+}
+void *__real_mmap64(void *address, size_t size, int protection, int flags, int fd, off64_t offset);
+void *__wrap_mmap64(void *address, size_t size, int protection, int flags, int fd, off64_t offset)
+{
+	if (has_memory())
+		return __real_mmap64(address, size, protection, flags, fd, offset);
+	errno = ENOMEM;
+	return MAP_FAILED;
+}
 }
 
 namespace
@@ -111,6 +140,47 @@ TEST_F(FaultsCreate, WhatCannotBeMadeIsErrorResourceAndLeavesNothing)
 		fake_forget_faults();
 	}
 	expect_usable();
+}
+
+TEST_F(FaultsCreate, MissingMemoryIsToldWhereverItIsMissing)
+{
+	VIP_CQ_HANDLE cq, last_cq = nullptr;
+	VIP_PROTECTION_HANDLE tag;
+	const auto a_cq = [&] { return VipCreateCQ(nic, 16, &cq); };
+	const auto a_tag = [&] { return VipCreatePtag(nic, &tag); };
+	const auto a_region = [this] { return register_memory(); };
+	const auto a_vi = [this] { return create_vi(); };
+	const auto a_vi_with_a_cq = [&] { return VipCreateVi(nic, &vi_kind, last_cq, last_cq, &vi); };
+
+	for (const char *device : {"", "via_lo"}) {
+		if (*device) {
+			close();
+			open(device);
+		}
+		ASSERT_EQ(a_tag(), VIP_SUCCESS); // an alias of the default tag
+		ASSERT_EQ(VipCreateCQ(nic, 16, &last_cq), VIP_SUCCESS);
+		for (const std::function<VIP_RETURN()> &make :
+		     std::vector<std::function<VIP_RETURN()>>{a_cq, a_tag, a_region, a_vi, a_vi_with_a_cq}) {
+			bool failed = true;
+
+			for (int nth = 1; failed; nth++) {
+				every_line = true;
+				testing::internal::CaptureStderr();
+				without_memory = nth;
+				const VIP_RETURN rc = make();
+				failed = !without_memory;
+				without_memory = 0;
+				const std::string log = testing::internal::GetCapturedStderr();
+				every_line = false;
+				if (rc == VIP_SUCCESS)
+					continue;
+				EXPECT_TRUE(failed);
+				EXPECT_EQ(rc, VIP_ERROR_RESOURCE);
+				EXPECT_NE(log.find("Cannot allocate memory"), std::string::npos)
+					<< device << " " << nth << ": " << log;
+			}
+		}
+	}
 }
 
 TEST_F(FaultsCreate, WhatFailsDoesNotUseItsTag)
