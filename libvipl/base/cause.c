@@ -103,6 +103,7 @@ static bool mappings_are_used_up(void)
 	return most && used > most;
 }
 
+/* Nearly: the kernel keeps a reserve, and counts only roughly, by some megabytes for each processor. */
 static bool commit_limit_is_reached(unsigned long long kib)
 {
 	char text[4096];
@@ -111,6 +112,7 @@ static bool commit_limit_is_reached(unsigned long long kib)
 	if (*text != '2')
 		return false;
 	read_text("/proc/meminfo", text);
+	kib += number_in(text, "MemTotal:", 10) / 64;
 	return number_in(text, "Committed_AS:", 10) + kib > number_in(text, "CommitLimit:", 10);
 }
 
