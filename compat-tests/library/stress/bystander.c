@@ -246,10 +246,10 @@ static void *deregister(void *unused)
 	return unused;
 }
 
-/* Serves honest clients; `then` disconnects at once. */
+/* Serves honest clients, each of which it disconnects at once. It goes on until the process ends, for the last calls of others. */
 static void *serve(void *name)
 {
-	while (!shared->stop) {
+	for (;;) {
 		VIP_VI_HANDLE vi = make_vi();
 
 		accept_one(vi, name, NULL, 0);
