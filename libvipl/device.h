@@ -154,9 +154,8 @@ struct device_ops {
 	void (*domain_destroy)(struct device_domain *domain);
 
 	/*
-	 * Registers memory; NULL and errno on failure. Peers name the region by `handle`, which is never 0 or
-	 * ~0, segments by `key`. Read-only memory can be registered, too, to send from: then `read_only`
-	 * becomes true.
+	 * Registers memory; NULL and errno on failure. Peers name the region by `handle`, segments by `key`. Memory that the device
+	 * may only read can be registered, too, to send from: then `read_only` becomes true.
 	 */
 	struct device_region *(*region_create)(struct device_domain *domain, void *address,
 					       size_t length, struct region_rights rights,
@@ -164,13 +163,12 @@ struct device_ops {
 	/* On return no peer accesses the memory. */
 	void (*region_destroy)(struct device_region *region);
 	/*
-	 * Gives the region another domain, or other rights. Its handle stays. Returns the same region, or a new one: then the
-	 * caller has to destroy the old one. `key` is its key from then on. Returns NULL and errno if nothing has changed;
-	 * ENOTSUP if the device cannot do it.
+	 * Gives the region another domain, or other rights. Its handle stays. `region` becomes another one where the device has made a
+	 * new one for the memory: then the caller has to destroy the former. `key` is its key from then on. After an error domain and
+	 * rights are the former ones, but the region may be another one, too. ENOTSUP: the device cannot do it. ENOTRECOVERABLE: nothing
+	 * may use the region, unless another change makes it good.
 	 */
-	struct device_region *(*region_change)(struct device_region *region,
-					       struct device_domain *domain,
-					       struct region_rights rights, uint32_t *key);
+	int (*region_change)(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 
 	/* `fd` becomes readable when there are announcements. NULL and errno on failure. */
 	struct device_channel *(*channel_create)(struct device *device, int *fd);

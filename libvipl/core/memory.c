@@ -129,7 +129,10 @@ static struct region_view view_of(const struct region *region, const struct tag 
 				    .domain = tag->domain};
 }
 
-/* 0 or errno. EEXIST: the device has made the region, under a handle that another one has. */
+/*
+ * 0 or errno. EEXIST: the device has made the region, under a handle that another one has, or by which programs mean that there is
+ * none.
+ */
 static int create_region(struct nic *nic, struct region *region, uint32_t *handle)
 {
 	struct region_view view = view_of(region, region->tag);
@@ -148,7 +151,7 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 	if (trace_is_on())
 		unmapped_begin(&region->watched, region->address, region->length, *handle);
 	pthread_mutex_lock(&nic->lock);
-	error = region_table_insert(&nic->regions, *handle, &view, region);
+	error = !*handle || *handle == UINT32_MAX ? EEXIST : region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
 	if (error)
 		unmapped_end(&region->watched);
@@ -174,7 +177,8 @@ static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32
 		nic->device->ops->region_destroy(former);
 	}
 	if (error == EEXIST) {
-		log_error_ratelimited("the device returned a memory handle that is in use");
+		log_error_ratelimited("the device has no memory handle for %zu bytes: it gave %#x again and again, which %s",
+				      region->length, *handle, *handle && *handle != UINT32_MAX ? "is in use" : "is none");
 		nic->device->ops->region_destroy(region->device_region);
 	}
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
@@ -245,36 +249,39 @@ VIP_RETURN region_deregister(struct nic *nic, const void *address, VIP_MEM_HANDL
 static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t handle,
 				const VIP_MEM_ATTRIBUTES *attributes)
 {
-	struct device_region *former = region->device_region, *changed;
-	struct tag *tag = tag_use(nic, attributes->Ptag), *former_tag = region->tag;
+	struct device_region *former = region->device_region, *changed = former;
+	struct tag *tag = tag_use(nic, attributes->Ptag), *unused;
 	struct region_view view;
+	int error;
 
 	if (!tag)
 		return VIP_INVALID_PTAG;
 	view = view_of(region, tag);
-	changed = nic->device->ops->region_change(former, tag->domain, rights_of(attributes),
-						  &view.key);
-	if (!changed) {
-		int error = errno;
-
+	error = nic->device->ops->region_change(&changed, tag->domain, rights_of(attributes), &view.key);
+	unused = error ? tag : region->tag;
+	if (error) {
 		log_error_ratelimited(
 			"cannot change the attributes of memory handle %#x: %s%s", handle, failure(error),
 			error == ENOTSUP ? " (this device can only take all RDMA rights of a "
 					   "region away: register the memory anew)"
 					 : "");
-		tag_release(nic, tag);
-		return error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED : VIP_ERROR_RESOURCE;
+		view.domain = error == ENOTRECOVERABLE ? NULL : region->tag->domain;
 	}
 	pthread_mutex_lock(&nic->lock);
+	if (!error) {
+		region->tag = tag;
+		region->attributes = *attributes;
+	}
 	region->device_region = changed;
-	region->tag = tag;
-	region->attributes = *attributes;
-	region_table_update(&nic->regions, handle, &view);
+	if (!error || changed != former || !view.domain)
+		region_table_update(&nic->regions, handle, &view);
 	pthread_mutex_unlock(&nic->lock);
 	await_copies(nic);
 	if (changed != former)
 		nic->device->ops->region_destroy(former);
-	tag_release(nic, former_tag);
+	tag_release(nic, unused);
+	if (error)
+		return error == ENOTSUP ? VIP_ERROR_NOT_SUPPORTED : VIP_ERROR_RESOURCE;
 	return VIP_SUCCESS;
 }
 

@@ -167,21 +167,17 @@ void loopback_region_destroy(struct device_region *base)
  * Peers read the entry while it changes. A right that a peer has before and after the change it has all the time. No peer gets
  * the new rights with the old domain, because this waits for the peers that may have read the old one: litmus/region_change.
  */
-struct device_region *loopback_region_change(struct device_region *base,
-					     struct device_domain *domain,
-					     struct region_rights rights, uint32_t *key)
+int loopback_region_change(struct device_region **base, struct device_domain *domain, struct region_rights rights, uint32_t *key)
 {
-	struct loopback_region *region = (struct loopback_region *)base;
+	struct loopback_region *region = (struct loopback_region *)*base;
 	struct loopback_device *device = region->device;
 	struct region_entry *entry = &device->regions->entries[region->handle & (TABLE_REGIONS - 1)];
 	uint32_t number = ((struct loopback_domain *)domain)->number;
 	uint32_t before = atomic_load(&entry->rights);
 	uint32_t after = (before & RIGHT_LOCAL_WRITE) | remote_rights(rights);
 
-	if (rights.rdma_write && !(before & RIGHT_LOCAL_WRITE)) {
-		errno = EFAULT; /* as for memory that is only read when it is registered */
-		return NULL;
-	}
+	if (rights.rdma_write && !(before & RIGHT_LOCAL_WRITE))
+		return EFAULT; /* as for memory that is only read when it is registered */
 	/* The layer above makes one change at a time, and the entry is this region's. */
 	if (number != atomic_load(&entry->domain) || before & ~after) {
 		atomic_store(&entry->rights, before & after);
@@ -191,5 +187,5 @@ struct device_region *loopback_region_change(struct device_region *base,
 	}
 	atomic_store(&entry->rights, after);
 	*key = region->handle;
-	return base;
+	return 0;
 }

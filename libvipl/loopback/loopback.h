@@ -390,9 +390,7 @@ struct device_region *loopback_region_create(struct device_domain *domain, void 
 					     uint32_t *handle, uint32_t *key,
 					     bool *read_only);
 void loopback_region_destroy(struct device_region *region);
-struct device_region *loopback_region_change(struct device_region *region,
-					     struct device_domain *domain,
-					     struct region_rights rights, uint32_t *key);
+int loopback_region_change(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 /* lo_endpoint.c */
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config);

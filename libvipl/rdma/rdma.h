@@ -268,6 +268,8 @@ static inline void *staging_data(const struct verbs_buffer *buffer)
 }
 
 /* verbs_region.c */
+/* Before the device is opened: a process that forks keeps its registered pages. */
+void verbs_prepare_for_fork(void);
 /* IBV_ACCESS_ bits of what a peer may do. */
 int verbs_remote_access(struct region_rights rights);
 struct device_domain *verbs_domain_create(struct device *device);
@@ -276,7 +278,6 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 					 struct region_rights rights, uint32_t *handle,
 					 uint32_t *key, bool *read_only);
 void verbs_region_destroy(struct device_region *region);
-struct device_region *verbs_region_change(struct device_region *region, struct device_domain *domain,
-					 struct region_rights rights, uint32_t *key);
+int verbs_region_change(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 
 #endif

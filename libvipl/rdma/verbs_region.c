@@ -13,7 +13,29 @@ struct verbs_region {
 	struct ibv_mr *mr;
 	int access;
 	uint32_t handle;
+	bool is_lost; /* by the device: the MR can only be deregistered */
 };
+
+/*
+ * Before Linux 5.12 the first write of a process that has forked takes its registered pages away from the adapter. After
+ * ibv_fork_init() children do not get these pages. It has to come before the first registration of the process.
+ */
+void verbs_prepare_for_fork(void)
+{
+	static pthread_mutex_t preparing = PTHREAD_MUTEX_INITIALIZER;
+	static bool told; /* guarded by the lock */
+	int error = 0;
+
+	pthread_mutex_lock(&preparing);
+	if (ibv_is_fork_initialized() == IBV_FORK_DISABLED)
+		error = ibv_fork_init();
+	if (error && !told)
+		log_error("a program that calls fork() may receive no more into its memory: %s%s",
+			  failure_of("ibv_fork_init()", error),
+			  error == EINVAL ? " (memory has been registered before the NIC was opened)" : "");
+	told = told || error;
+	pthread_mutex_unlock(&preparing);
+}
 
 struct device_domain *verbs_domain_create(struct device *device)
 {
@@ -58,12 +80,24 @@ static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, si
 	if (!region)
 		return NULL;
 	region->access = access;
+	errno = 0;
 	region->mr = ibv_reg_mr(pd, address, length, access);
 	if (region->mr)
 		return region;
+	if (!errno)
+		errno = EINVAL;
 	cause_of_memory("ibv_reg_mr()", length, errno);
 	free(region);
 	return NULL;
+}
+
+/*
+ * Peers name a region by its rkey. Some devices give no rkey, 0 or all ones, to a region that peers may not access: then any
+ * number does.
+ */
+static uint32_t handle_of(const struct ibv_mr *mr, int access)
+{
+	return access & REMOTE_ACCESS || (mr->rkey && mr->rkey != UINT32_MAX) ? mr->rkey : mr->lkey;
 }
 
 struct device_region *verbs_region_create(struct device_domain *domain, void *address, size_t length,
@@ -75,7 +109,7 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 	struct verbs_region *region =
 		register_memory(pd, address, length, access | IBV_ACCESS_LOCAL_WRITE);
 
-	/* A program may send from read-only memory. */
+	/* A program may send from memory that the device may only read. */
 	if (!region && errno == EFAULT && !rights.rdma_write) {
 		region = register_memory(pd, address, length, access);
 		*read_only = true;
@@ -83,14 +117,8 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 	if (!region)
 		return NULL;
 	*key = region->mr->lkey;
-	/* Peers name the region by its rkey. Some devices give no rkey to a region that peers may not access. */
-	*handle = region->handle =
-		access || region->mr->rkey ? region->mr->rkey : region->mr->lkey;
-	if (*handle && *handle != UINT32_MAX)
-		return (struct device_region *)region;
-	verbs_region_destroy((struct device_region *)region);
-	errno = cause("a key that is no handle, of ibv_reg_mr()", EAGAIN);
-	return NULL;
+	*handle = region->handle = handle_of(region->mr, access);
+	return (struct device_region *)region;
 }
 
 void verbs_region_destroy(struct device_region *base)
@@ -103,60 +131,81 @@ void verbs_region_destroy(struct device_region *base)
 	free(region);
 }
 
-/* Changes the region in place. 0 or errno: nothing has changed. */
+/* Has the device lost the region? ibv_rereg_mr(3): not if the call was refused before it did anything. */
+static bool has_lost(int result, int error)
+{
+	return result != IBV_REREG_MR_ERR_INPUT && error != EOPNOTSUPP && error != ENOSYS;
+}
+
+/* Changes the region in place. 0 or errno: nothing has changed, or the device has lost the region. */
 static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int access)
 {
 	struct ibv_mr *mr = region->mr;
 	struct ibv_pd *former_pd = mr->pd;
 	int flags = (pd != former_pd ? IBV_REREG_MR_CHANGE_PD : 0) |
 		    (access != region->access ? IBV_REREG_MR_CHANGE_ACCESS : 0);
+	/* ibv_rereg_mr() takes access flags only together with IBV_REREG_MR_CHANGE_ACCESS. */
+	bool sets_access = flags & IBV_REREG_MR_CHANGE_ACCESS;
+	int result, error;
 
+	if (region->is_lost)
+		return cause("ibv_rereg_mr()", ENOTRECOVERABLE);
 	if (!flags)
 		return 0;
-	/* ibv_rereg_mr() takes access flags only together with IBV_REREG_MR_CHANGE_ACCESS. */
-	if (ibv_rereg_mr(mr, flags, pd, NULL, 0,
-			 flags & IBV_REREG_MR_CHANGE_ACCESS ? access : 0))
-		return cause("ibv_rereg_mr()", errno ? errno : EIO);
+	result = ibv_rereg_mr(mr, flags, pd, NULL, 0, sets_access ? access : 0);
+	if (result) {
+		error = errno ? errno : EIO;
+		region->is_lost = has_lost(result, error);
+		return cause("ibv_rereg_mr()", error);
+	}
 	if (!(access & REMOTE_ACCESS) || mr->rkey == region->handle) {
 		region->access = access;
 		return 0;
 	}
 	/* The region had no rkey, and this device gives it none now that is its handle: peers could not reach it. */
-	if (ibv_rereg_mr(mr, flags, former_pd, NULL, 0,
-			 flags & IBV_REREG_MR_CHANGE_ACCESS ? region->access : 0))
-		log_error("cannot undo the change of a memory region: %s", failure_of("ibv_rereg_mr()", errno));
+	region->is_lost = ibv_rereg_mr(mr, flags, former_pd, NULL, 0, sets_access ? region->access : 0);
 	return ENOTSUP;
+}
+
+/* Registers the region's memory anew, under its handle, by which no peer reaches it any more. NULL and errno on failure. */
+static struct verbs_region *replace(const struct verbs_region *region, struct ibv_pd *pd, int access)
+{
+	struct verbs_region *replacement = register_memory(pd, region->mr->addr, region->mr->length, access);
+
+	if (replacement)
+		replacement->handle = region->handle;
+	return replacement;
 }
 
 /*
  * Peers know the handle, which is a key of the device's. So if the device cannot change a region in place, a region that peers
- * may access cannot be registered anew. One that they may not access can, because no peer uses its key.
+ * may access cannot be registered anew. One that they may not access can, because no peer uses its key. A region that the device
+ * has lost has to be: what it was good for in this process stays.
  */
-struct device_region *verbs_region_change(struct device_region *base, struct device_domain *domain,
-					 struct region_rights rights, uint32_t *key)
+int verbs_region_change(struct device_region **base, struct device_domain *domain, struct region_rights rights, uint32_t *key)
 {
-	struct verbs_region *region = (struct verbs_region *)base, *replacement;
+	struct verbs_region *region = (struct verbs_region *)*base, *replacement = NULL;
 	int access = verbs_remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
-	struct ibv_pd *pd = ((struct verbs_domain *)domain)->pd;
+	struct ibv_pd *pd = ((struct verbs_domain *)domain)->pd, *former_pd = region->mr->pd;
 	int error;
 
-	if (rights.rdma_write && !(access & IBV_ACCESS_LOCAL_WRITE)) {
-		errno = EFAULT; /* as for memory that is only read when it is registered */
-		return NULL;
-	}
+	if (rights.rdma_write && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return EFAULT; /* as for memory that is only read when it is registered */
 	error = change_in_place(region, pd, access);
-	if (!error) {
-		*key = region->mr->lkey;
-		return base;
+	if (error && !(access & REMOTE_ACCESS)) {
+		replacement = replace(region, pd, access);
+		error = replacement ? 0 : errno;
+	} else if (error && region->is_lost) {
+		replacement = replace(region, former_pd, region->access);
+		if (region->access & REMOTE_ACCESS)
+			log_error("memory handle %#x: the device has lost the region, so peers do not reach it any more: %s",
+				  region->handle, failure(error));
 	}
-	if (access & REMOTE_ACCESS) {
-		errno = error == ENOSYS ? ENOTSUP : error;
-		return NULL;
-	}
-	replacement = register_memory(pd, region->mr->addr, region->mr->length, access);
-	if (!replacement)
-		return NULL;
-	replacement->handle = region->handle;
-	*key = replacement->mr->lkey;
-	return (struct device_region *)replacement;
+	if (replacement)
+		region = replacement;
+	else if (error && region->is_lost)
+		error = cause("ibv_reg_mr()", ENOTRECOVERABLE);
+	*base = (struct device_region *)region;
+	*key = region->mr->lkey;
+	return error == ENOSYS ? ENOTSUP : error;
 }

@@ -107,7 +107,11 @@ void free_channel(Channel *channel)
 
 static int check_size(const Device *dev, int cqe)
 {
-	return cqe < 1 || cqe > dev->cfg.max_cqe ? EINVAL : 0;
+	const fake_device &cfg = dev->cfg;
+
+	if (cqe < 1 || cqe > cfg.max_cqe)
+		return refusal_of(cfg, EINVAL);
+	return cfg.largest_cq && rounded(static_cast<size_t>(cqe)) > static_cast<size_t>(cfg.largest_cq) ? EFAULT : 0;
 }
 
 } // namespace fake
@@ -158,16 +162,26 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 {
 	FAKE_ENTER(ibv_create_cq);
 	if (!fault)
-		fault = comp_vector ? EINVAL : check_size(ctx_of(context)->dev, cqe);
+		fault = comp_vector < 0 || comp_vector >= context->num_comp_vectors ? EINVAL : check_size(ctx_of(context)->dev, cqe);
 	if (fault)
 		return by_null(fault);
 	auto *cq = new Cq();
 	cq->context = context;
 	cq->channel = channel;
 	cq->cq_context = cq_context;
+	cq->vector = comp_vector;
 	cq->cqe = static_cast<int>(rounded(static_cast<size_t>(cqe)));
 	world().cqs.insert(cq);
 	return cq;
+}
+
+int fake_cqs_at(int comp_vector)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	const auto &cqs = world().cqs;
+
+	return static_cast<int>(
+		std::count_if(cqs.begin(), cqs.end(), [=](const Cq *cq) { return cq->vector == comp_vector; }));
 }
 
 int ibv_resize_cq(ibv_cq *ibcq, int cqe)

@@ -39,7 +39,7 @@ Context *open_context(Device *dev)
 	ctx->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 	ctx->context.device = dev;
 	ctx->context.cmd_fd = -1;
-	ctx->context.num_comp_vectors = 1;
+	ctx->context.num_comp_vectors = std::max(1, dev->cfg.comp_vectors);
 	ctx->context.ops.poll_cq = poll_cq;
 	ctx->context.ops.req_notify_cq = req_notify_cq;
 	ctx->context.ops.post_send = post_send;
@@ -281,7 +281,8 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	attr->max_mr_size = UINT64_MAX;
 	attr->max_qp = cfg.max_qp;
 	attr->max_qp_wr = cfg.max_qp_wr;
-	attr->max_sge = attr->max_sge_rd = cfg.max_sge;
+	attr->max_sge = cfg.max_sge;
+	attr->max_sge_rd = cfg.max_sge_rd ? cfg.max_sge_rd : cfg.max_sge;
 	attr->max_cq = 1048576;
 	attr->max_cqe = cfg.max_cqe;
 	attr->max_mr = cfg.max_mr;
@@ -297,6 +298,33 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 int ibv_query_port(ibv_context *, uint8_t, struct _compat_ibv_port_attr *)
 {
 	return by_value(EOPNOTSUPP);
+}
+
+ibv_fork_status ibv_is_fork_initialized()
+{
+	FAKE_ENTER(ibv_is_fork_initialized);
+	(void)fault;
+	return world().fork;
+}
+
+int ibv_fork_init()
+{
+	FAKE_ENTER(ibv_fork_init);
+	World &w = world();
+
+	if (!fault && w.fork == IBV_FORK_DISABLED && w.has_registered)
+		fault = EINVAL;
+	if (fault)
+		return by_value(fault);
+	if (w.fork == IBV_FORK_DISABLED)
+		w.fork = IBV_FORK_ENABLED;
+	return 0;
+}
+
+void fake_set_fork(ibv_fork_status status)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+	world().fork = status;
 }
 
 ibv_pd *ibv_alloc_pd(ibv_context *context)

@@ -30,6 +30,7 @@ enum fake_keys {
 	FAKE_KEYS_RXE,       // lkey == rkey if any remote access was asked for, else rkey == 0
 	FAKE_KEYS_EQUAL,     // lkey == rkey always (mlx5, irdma, ...)
 	FAKE_KEYS_DIFFERENT, // two numbers; neither is good for the other purpose
+	FAKE_KEYS_NO_REMOTE, // the rkey is always all ones, which is none
 };
 
 #define FAKE_MAX_ADDRESSES 8
@@ -38,6 +39,10 @@ struct fake_device {
 	const char *name;
 	const char *addresses[FAKE_MAX_ADDRESSES]; // IPv4 or IPv6 text, up to the first NULL
 	int max_sge, max_qp_wr, max_cqe, max_inline;
+	int max_sge_rd;	    // 0: as max_sge
+	int comp_vectors;   // 0: one
+	int largest_cq;	    // that can be had, if less than max_cqe (EFAULT beyond): sizes are rounded up first
+	bool silent_errno;  // ibv_create_qp() and ibv_create_cq() set no errno when they refuse a size or a type
 	int max_mr, max_qp; // of all devices together; ENOMEM beyond
 	int max_rd_atomic;
 	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
@@ -131,6 +136,9 @@ void fake_remove_devices(void);
 
 int fake_live_total(void); // of all objects: 0 when nothing is leaked
 int fake_channels(void);   // of completions
+int fake_cqs_at(int comp_vector);
+// What ibv_is_fork_initialized() says until ibv_fork_init() has worked (default: IBV_FORK_UNNEEDED, as of Linux 5.12).
+void fake_set_fork(enum ibv_fork_status status);
 uint64_t fake_calls(const char *function);
 
 // Misuse of the libraries by the code under test, even where the call has worked.

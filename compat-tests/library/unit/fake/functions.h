@@ -19,6 +19,7 @@
 	X(rdma_create_event_channel) X(rdma_destroy_event_channel) X(rdma_create_id) \
 	X(rdma_destroy_id) X(rdma_bind_addr) X(rdma_resolve_addr) \
 	X(rdma_resolve_route) X(rdma_get_cm_event) X(rdma_ack_cm_event) \
+	X(ibv_is_fork_initialized) X(ibv_fork_init) \
 	X(ibv_query_gid_ex) X(ibv_query_gid) X(ibv_query_pkey) X(getifaddrs) \
 	X(socket) X(bind) X(listen) X(connect) X(accept4) X(recvmsg) X(sendmsg)
 // clang-format on

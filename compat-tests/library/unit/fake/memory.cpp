@@ -106,7 +106,10 @@ static void give_keys(Mr *mr, fake_keys keys)
 		return;
 	}
 	mr->lkey = take_key(mr, true, true);
-	mr->rkey = keys == FAKE_KEYS_EQUAL || (mr->access & remote) ? mr->lkey : 0;
+	if (keys == FAKE_KEYS_NO_REMOTE)
+		mr->rkey = UINT32_MAX;
+	else
+		mr->rkey = keys == FAKE_KEYS_EQUAL || (mr->access & remote) ? mr->lkey : 0;
 }
 
 static ibv_mr *register_memory(ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
@@ -116,6 +119,7 @@ static ibv_mr *register_memory(ibv_pd *pd, void *addr, size_t length, uint64_t i
 
 	if (!fault)
 		fault = check_registration(cfg, addr, length, access);
+	world().has_registered = true;
 	if (fault)
 		return by_null(fault);
 	Mr *mr = new Mr();
@@ -130,11 +134,17 @@ static ibv_mr *register_memory(ibv_pd *pd, void *addr, size_t length, uint64_t i
 	return mr;
 }
 
-void free_mr(Mr *mr)
+static void drop_keys(Mr *mr)
 {
 	drop_key(mr->lkey);
 	if (mr->rkey != mr->lkey)
 		drop_key(mr->rkey);
+}
+
+void free_mr(Mr *mr)
+{
+	if (!mr->lost)
+		drop_keys(mr);
 	world().mrs.erase(mr);
 	delete mr;
 }
@@ -163,6 +173,8 @@ int ibv_rereg_mr(ibv_mr *ibmr, int flags, ibv_pd *pd, void *, size_t, int access
 	FAKE_ENTER(ibv_rereg_mr);
 	Mr *mr = static_cast<Mr *>(ibmr);
 
+	if (mr->lost)
+		misuse("ibv_rereg_mr: a former one has failed, and the region must not be used");
 	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) {
 		misuse("ibv_rereg_mr: access without IBV_REREG_MR_CHANGE_ACCESS");
 		errno = EINVAL;
@@ -171,6 +183,10 @@ int ibv_rereg_mr(ibv_mr *ibmr, int flags, ibv_pd *pd, void *, size_t, int access
 	if (!fault && (!ctx_of(mr->context)->dev->cfg.rereg_mr || (flags & IBV_REREG_MR_CHANGE_TRANSLATION)))
 		fault = EOPNOTSUPP;
 	if (fault) {
+		if (fault != EOPNOTSUPP && fault != ENOSYS && !mr->lost) {
+			drop_keys(mr);
+			mr->lost = true;
+		}
 		errno = fault;
 		return IBV_REREG_MR_ERR_CMD;
 	}

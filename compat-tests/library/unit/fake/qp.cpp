@@ -156,13 +156,13 @@ static int check_creation(const fake_device &cfg, const ibv_qp_init_attr *init)
 	auto over = [](uint32_t value, int limit) { return value > static_cast<uint32_t>(limit); };
 
 	if (init->qp_type != IBV_QPT_RC && !(init->qp_type == IBV_QPT_UC && cfg.uc))
-		return EOPNOTSUPP;
+		return cfg.silent_errno ? refusal_of(cfg, EINVAL) : EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq || init->srq)
 		return EINVAL;
 	if (over(cap.max_send_wr, cfg.max_qp_wr) || over(cap.max_recv_wr, cfg.max_qp_wr) ||
 	    over(cap.max_send_sge, cfg.max_sge) || over(cap.max_recv_sge, cfg.max_sge) ||
 	    over(cap.max_inline_data, cfg.max_inline))
-		return EINVAL;
+		return refusal_of(cfg, EINVAL);
 	return over(static_cast<uint32_t>(world().qps.size()) + 1, cfg.max_qp) ? ENOMEM : 0;
 }
 

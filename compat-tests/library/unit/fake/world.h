@@ -85,6 +85,7 @@ struct Context : verbs_context {
 struct Mr : ibv_mr {
 	uint64_t iova = 0;
 	unsigned access = 0;
+	bool lost = false; // only good for ibv_dereg_mr()
 };
 
 struct Channel : ibv_comp_channel {
@@ -96,6 +97,7 @@ struct Cq : ibv_cq {
 	std::deque<ibv_wc> ring;
 	bool armed = false;
 	unsigned reported = 0, async_reported = 0;
+	int vector = 0;
 	bool overflowed = false;
 };
 
@@ -172,6 +174,8 @@ struct State {
 	std::vector<std::string> misuse;
 	int lists = 0; // of devices and interfaces, which are not freed
 	uint64_t seq = 0;
+	ibv_fork_status fork = IBV_FORK_UNNEEDED;
+	bool has_registered = false; // too late for ibv_fork_init()
 
 	std::set<Context *> contexts;
 	std::set<ibv_pd *> pds;
@@ -224,7 +228,8 @@ inline int by_minus(int err)
 }
 inline std::nullptr_t by_null(int err)
 {
-	errno = err;
+	if (err > 0) // else it stays what it was
+		errno = err;
 	return nullptr;
 }
 
@@ -238,6 +243,12 @@ inline bool refused(int fault, bool invalid)
 #define FAKE_ENTER(fn)                                          \
 	std::unique_lock<std::mutex> lock(fake::world().mutex); \
 	int fault = fake::enter(fake::FN_##fn)
+
+// An errno of the device's own refusal, or none.
+inline int refusal_of(const fake_device &cfg, int err)
+{
+	return cfg.silent_errno && err == EINVAL ? -1 : err;
+}
 
 // device.cpp
 std::unique_ptr<Device> make_device(const fake_device &cfg);
