@@ -6,6 +6,8 @@
  */
 #include "descriptor.h"
 
+#include "base/log.h"
+
 /* Not a Status: the region of a segment has to be searched for. */
 #define OTHER_REGION UINT32_MAX
 
@@ -14,20 +16,33 @@ static bool may_rdma_read(const struct vi *vi)
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
 
+/* As region_of(), for the device to write there. The hints of a receive queue are only about regions where it may. */
+static const struct region_view *search_writable(struct workqueue *queue, uint32_t handle, struct region_hint *hint)
+{
+	const struct region_view *region = region_of(queue->vi, handle, hint);
+
+	if (!region || !region->read_only)
+		return region;
+	hint->version = 0;
+	log_error_ratelimited("nothing can come into the memory of handle %#x, which the device may only read: it is read-only, or "
+			      "a shared mapping of a file (since Linux 6.5)", handle);
+	return NULL;
+}
+
 /*
- * The region of a segment of the VI's, or NULL: there is none, or it has another tag. False when only a
- * search could tell.
+ * The region of a segment of the VI's, or NULL: there is none, it has another tag, or the device shall write there and may not.
+ * False when only a search could tell.
  */
 static inline __attribute__((always_inline))
-bool find_region(struct workqueue *queue, uint32_t handle, bool searches,
+bool find_region(struct workqueue *queue, uint32_t handle, bool searches, bool writes,
 		 const struct region_view **region)
 {
 	struct region_hint *hint = hint_for(queue, handle);
 
-	if (region_hint_fits(&queue->vi->nic->regions, handle, hint))
+	if (region_hint_fits(&queue->vi->nic->regions, handle, hint) && !(writes && hint->view.read_only))
 		*region = &hint->view;
 	else if (searches)
-		*region = region_of(queue->vi, handle, hint);
+		*region = writes ? search_writable(queue, handle, hint) : region_of(queue->vi, handle, hint);
 	else
 		return false;
 	return true;
@@ -59,6 +74,8 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
 		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_rdma_read(queue->vi)))
 			return VIP_STATUS_FORMAT_ERROR;
+		if (operation == VIP_CONTROL_OP_RDMAREAD && !searches) /* regions have to be for writing, and hints do not say so */
+			return OTHER_REGION;
 		send->remote_address = address_bits(&data->Remote.Data);
 		send->remote_handle = data->Remote.Handle;
 		data++;
@@ -71,7 +88,8 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 
 		if (!here) /* its handle may be anything */
 			continue;
-		if (!find_region(queue, READ_ONCE(local->Handle), searches, &region))
+		if (!find_region(queue, READ_ONCE(local->Handle), searches,
+				 searches && operation == VIP_CONTROL_OP_RDMAREAD, &region))
 			return OTHER_REGION;
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
@@ -107,7 +125,7 @@ uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 
 		if (!here)
 			continue;
-		if (!find_region(queue, READ_ONCE(local->Handle), searches, &region))
+		if (!find_region(queue, READ_ONCE(local->Handle), searches, searches, &region))
 			return OTHER_REGION;
 		if (!region)
 			return VIP_STATUS_PROTECTION_ERROR;
