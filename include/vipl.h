@@ -945,9 +945,9 @@ VIP_RETURN VipDestroyCQ(VIP_CQ_HANDLE CQHandle);
  *
  *   VIP_SUCCESS            resized
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or EntryCount is 0
- *   VIP_ERROR_RESOURCE     EntryCount is more than MaxCQEntries, or more than there is room for and
- *                          the device cannot resize a CQ, or the system is out of resources; the CQ
- *                          stays as it was
+ *   VIP_ERROR_RESOURCE     EntryCount is more than MaxCQEntries, or the system is out of resources, or
+ *                          the device cannot resize a CQ, and there is not room for all that the
+ *                          CQ's VIs may post either; the CQ stays as it was
  *
  * Does not block.  Thread-safe.
  */
@@ -1080,7 +1080,7 @@ VIP_RETURN VipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIB
  *   VIP_INVALID_RDMAREAD     EnableRdmaRead, and the NIC has no RDMA read
  *   VIP_ERROR_NOT_SUPPORTED  this adapter cannot do it under the same handle, see above
  *   VIP_ERROR_RESOURCE       the system is out of resources, or peers are to write to read-only
- *                            memory
+ *                            memory; some adapters lose a region by this: peers reach it no more
  *
  * May wait as VipDeregisterMem does.  Thread-safe: threads may post descriptors that name the region
  * meanwhile; each of them finds the former attributes or the new ones.

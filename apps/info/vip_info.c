@@ -5,6 +5,7 @@
  */
 #include "../common/common.h"
 #include "health.h"
+#include "offers.h"
 
 #include <getopt.h>
 #include <stdbool.h>
@@ -140,6 +141,7 @@ static void print_nic_json(const char *name, const VIP_NIC_ATTRIBUTES *a, bool i
 	json_levels("RDMAReadSupport", a->RDMAReadSupport);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
 		json_number(numbers[i].key, number_of(a, i));
+	print_offers(a->Name, true);
 	putchar('}');
 }
 
@@ -159,6 +161,7 @@ static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); ++i)
 		printf("    %-36s%lu%s%s\n", numbers[i].words, number_of(a, i),
 		       *numbers[i].unit ? " " : "", numbers[i].unit);
+	print_offers(a->Name, false);
 }
 
 /* Opens one NIC and prints its attributes. */

@@ -105,10 +105,7 @@ VIP_RETURN PVipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
 	if (!cq)
 		return rc;
 	if (EntryCount)
-		rc = EntryCount > cq->nic->attributes.MaxCQEntries ||
-				     cq_make_room(cq, (unsigned)EntryCount)
-			     ? VIP_ERROR_RESOURCE
-			     : VIP_SUCCESS;
+		rc = cq_make_room(cq, EntryCount) ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 	object_put(&cq->object);
 	return rc;
 }

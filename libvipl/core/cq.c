@@ -153,16 +153,36 @@ static int grow_device_cq(struct cq *cq, unsigned entries)
 	return error;
 }
 
-int cq_make_room(struct cq *cq, unsigned entries)
+/* Takes the NIC's lock. The CQ has queues, and room for all that they give the device. */
+static bool suffices(struct cq *cq)
+{
+	unsigned needed = 0;
+
+	pthread_mutex_lock(&cq->nic->lock);
+	for (uint32_t i = 0; i < cq->entries.queues_room; i++)
+		if (cq->entries.queues[i])
+			needed += cq->entries.queues[i]->depth;
+	pthread_mutex_unlock(&cq->nic->lock);
+	return needed && needed <= atomic_load(&cq->capacity);
+}
+
+int cq_make_room(struct cq *cq, VIP_ULONG entries)
 {
 	int error = 0;
 
 	lock_acquire(&cq->lock);
-	if (entries > atomic_load(&cq->capacity)) {
-		error = grow_device_cq(cq, entries);
+	if (entries > cq->nic->attributes.MaxCQEntries) {
+		error = cause("the size of a completion queue (MaxCQEntries)", ENOSPC);
+	} else if (entries > atomic_load(&cq->capacity)) {
+		error = grow_device_cq(cq, (unsigned)entries);
 		backlogs_admit(cq);
 	}
 	cq_unlock_and_run(cq, &cq->object, false, false, VIP_SUCCESS);
+	if (error == EOPNOTSUPP && suffices(cq))
+		return 0;
+	if (error)
+		log_error_ratelimited("a completion queue has room for %u entries, and cannot have %lu: %s",
+				      atomic_load(&cq->capacity), (unsigned long)entries, failure(error));
 	return error;
 }
 

@@ -144,8 +144,11 @@ VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_B
 /* The same for a caller that waits for the CQ, and has a reference. */
 VIP_RETURN cq_take_in_time(struct cq *cq, struct timeout *timeout, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 
-/* Makes room for at least this number of entries. No completion is lost. 0 or errno. */
-int cq_make_room(struct cq *cq, unsigned entries);
+/*
+ * Makes room for at least this number of entries, or, where the device cannot resize a CQ, for all that its queues give the device.
+ * No completion is lost. 0 or errno.
+ */
+int cq_make_room(struct cq *cq, VIP_ULONG entries);
 /* A queue's own CQ has room for all that the queue gives the device: nothing is counted there. */
 static inline void cq_unreserve(struct cq *cq)
 {

@@ -12,6 +12,7 @@
 
 #include "base/watch.h"
 #include "device.h"
+#include "verbs_caps.h"
 
 #define CACHE_LINE 64 /* bytes */
 
@@ -55,6 +56,8 @@ struct verbs_device {
 	struct nic *nic;
 	struct ibv_context *context;
 	struct ibv_device_attr limits;
+	struct verbs_caps caps;
+	unsigned next_vector; /* of the next CQ */
 	/*
 	 * The addresses that connections come from and go to, all zeros where there is none. IPv6
 	 * only if programs get long addresses: other programs have no room for it.
@@ -65,7 +68,6 @@ struct verbs_device {
 	uint8_t lmc;	  /* so many low bits of our LID may be anything */
 	bool is_ethernet; /* RoCE; else InfiniBand */
 	enum ibv_mtu mtu; /* of the port */
-	bool has_uc;
 	struct rdma_event_channel *events;
 	struct watch cm_watch, async_watch;
 	struct rdma_cm_id *id; /* hears of the device's removal; NULL: it could not be had */
@@ -96,8 +98,8 @@ struct verbs_endpoint {
 	uint32_t inline_size; /* of the queue pair; see limit_inline() */
 	uint32_t inline_most; /* 0 if the program may have protected its memory */
 	_Atomic uint64_t wr_id_tag; /* wr_id without the kind of work; the next endpoint in this memory goes on with it */
-	/* An RDMA operation beyond these takes several requests; a send of more segments is staged. */
-	unsigned request_segments;
+	/* An RDMA operation beyond those of its kind takes several requests; a send of more segments is staged. */
+	unsigned fewest_segments; /* of sends and of reads */
 	uint32_t whole_bytes; /* an RDMA operation that is no longer goes in one request */
 	unsigned receive_segments;
 	unsigned access; /* what the peer may do, IBV_ACCESS_ */
@@ -111,6 +113,7 @@ struct verbs_endpoint {
 	struct ibv_recv_wr *bad_receive;
 
 	uint32_t request_bytes; /* the most of a request of an RDMA operation */
+	unsigned send_segments; /* of a request, RDMA writes too; of reads: see struct verbs_caps */
 
 	struct verbs_device *device;
 	struct vi *vi;
@@ -148,14 +151,6 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
-
-/*
- * The segments that queue pairs have room for. More would make each queue pair large, because it has a thousand receives. A
- * receive of 5 segments takes 128 bytes on soft-RoCE; adapters that need 16 bytes for each segment have room for 8 in that.
- * 1000 VIs with queues of their own take 0.6 GB on soft-RoCE; with 13 segments they would take 0.85.
- */
-#define VERBS_SEND_SEGMENTS    16u
-#define VERBS_RECEIVE_SEGMENTS 5u
 
 /* verbs_address.c: see device_ops. */
 unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
@@ -218,8 +213,6 @@ int verbs_cq_poll(struct device_cq *cq);
 void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
 
 /* verbs_uc.c */
-/* Has the device UC queue pairs? 0 or errno. */
-int verbs_find_uc(struct ibv_context *context, bool *found);
 static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
@@ -230,7 +223,6 @@ uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ib
 bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);
 
 /* verbs_flush.c */
-bool verbs_has_reception(const struct ibv_device_attr *limits);
 /* 0 or errno. */
 int verbs_flush_create(struct verbs_endpoint *endpoint);
 void verbs_flush_destroy(struct verbs_endpoint *endpoint);

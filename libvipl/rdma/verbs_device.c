@@ -83,21 +83,22 @@ static int open_context(const char *name, unsigned index, struct ibv_context **c
 	return error;
 }
 
-/* Finds out which levels the device supports. The library emulates none: docs/WIRE.md says why. 0 or errno. */
-static int find_levels(struct verbs_device *device)
+/* Finds out what the device offers. The library emulates no level: docs/WIRE.md says why. 0 or errno. */
+static int ask_caps(struct verbs_device *device)
 {
 	const char *name = ibv_get_device_name(device->context->device);
-	int error = verbs_find_uc(device->context, &device->has_uc);
+	int error = verbs_ask_caps(device->context, &device->limits, &device->caps);
 
 	if (error) {
-		log_error("cannot test whether RDMA device %s has UC queue pairs: %s", name, failure(error));
+		log_error("cannot find out what RDMA device %s offers: %s", name, failure_of(device->caps.failed, error));
 		return error;
 	}
-	if (!device->has_uc)
+	/* Processes that use few CQs each shall not share one interrupt, by which one processor would serve all. */
+	device->next_vector = (unsigned)getpid();
+	if (!device->caps.has_uc)
 		log_info("RDMA device %s has no UC queue pairs, so no Unreliable VIs", name);
-	if (!verbs_has_reception(&device->limits))
-		log_info("RDMA device %s has no atomic operations, so no VIs at Reliable Reception",
-			 name);
+	if (!device->caps.has_atomics)
+		log_info("RDMA device %s has no atomic operations, so no VIs at Reliable Reception", name);
 	return 0;
 }
 
@@ -175,6 +176,7 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
 	STAILQ_INIT(&device->unused_endpoints);
+	verbs_prepare_for_fork();
 	error = open_context(name, index, &device->context);
 	if (error)
 		goto free_device;
@@ -198,7 +200,7 @@ static int verbs_open(const char *name, unsigned index, struct nic *nic, struct 
 		goto close_context;
 	error = verbs_find_addresses(device);
 	if (!error)
-		error = find_levels(device);
+		error = ask_caps(device);
 	if (error) {
 		error = EIO;
 	} else {
@@ -233,16 +235,17 @@ static VIP_ULONG limit(uint64_t value)
 	return value > LONG_MAX ? LONG_MAX : (VIP_ULONG)value;
 }
 
-/* One entry is reserved for drain_qp(), which works on one queue pair at a time. */
-static unsigned capacity_of(int entries)
+/* One entry of soft-RoCE's is reserved for begin_drain(), which works on one queue pair at a time. */
+static unsigned capacity_of(const struct verbs_device *device, unsigned entries)
 {
-	return entries > 1 ? (unsigned)entries - 1 : 1;
+	return entries > 1 && verbs_is_soft(device) ? entries - 1 : entries;
 }
 
 static void verbs_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host)
 {
 	struct verbs_device *device = (struct verbs_device *)base;
 	const struct ibv_device_attr *limits = &device->limits;
+	const struct verbs_caps *caps = &device->caps;
 	struct ibv_port_attr port;
 
 	strncpy(attributes->Name, ibv_get_device_name(device->context->device),
@@ -253,13 +256,13 @@ static void verbs_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, str
 	attributes->MaxRegisterBlockBytes = limit(limits->max_mr_size);
 	attributes->MaxVI = (VIP_ULONG)limits->max_qp;
 	attributes->MaxCQ = (VIP_ULONG)limits->max_cq;
-	attributes->MaxCQEntries = capacity_of(limits->max_cqe);
+	attributes->MaxCQEntries = capacity_of(device, caps->cq_entries);
 	attributes->MaxPtags = (VIP_ULONG)limits->max_pd;
 	attributes->ReliabilityLevelSupport =
 		(VIP_UINT16)(VIP_SERVICE_RELIABLE_DELIVERY |
-			     (device->has_uc ? VIP_SERVICE_UNRELIABLE : 0) |
-			     (verbs_has_reception(limits) ? VIP_SERVICE_RELIABLE_RECEPTION : 0));
-	if (limits->max_qp_rd_atom > 0 && limits->max_qp_init_rd_atom > 0)
+			     (caps->has_uc ? VIP_SERVICE_UNRELIABLE : 0) |
+			     (caps->has_atomics ? VIP_SERVICE_RELIABLE_RECEPTION : 0));
+	if (caps->has_reads)
 		attributes->RDMAReadSupport = (VIP_UINT16)(attributes->ReliabilityLevelSupport &
 							   ~VIP_SERVICE_UNRELIABLE);
 	if (!ibv_query_port(device->context, device->port, &port)) {
@@ -324,9 +327,11 @@ static void verbs_channel_read(struct device_channel *channel, bool all)
 
 static unsigned with_own_entries(unsigned entries, const struct verbs_device *device)
 {
-	unsigned most = (unsigned)device->limits.max_cqe;
+	unsigned most = device->caps.cq_entries;
 
-	return entries < most ? entries + 1 : most;
+	if (verbs_is_soft(device))
+		entries++;
+	return entries < most ? entries : most;
 }
 
 static struct device_cq *verbs_cq_create(struct device *base, struct cq *context,
@@ -341,13 +346,14 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 	if (!cq)
 		return NULL;
 	entries = with_own_entries(entries, device);
+	errno = 0; /* as in create_qp() */
 	cq->cq = ibv_create_cq(device->context, (int)entries, context,
-			       (struct ibv_comp_channel *)channel, 0);
+			       (struct ibv_comp_channel *)channel, (int)(device->next_vector++ % device->caps.vectors));
 	if (cq->cq) {
-		*capacity = capacity_of(cq->cq->cqe);
+		*capacity = capacity_of(device, (unsigned)cq->cq->cqe);
 		return (struct device_cq *)cq;
 	}
-	error = errno;
+	error = errno ? errno : EINVAL;
 	log_error_ratelimited("cannot create a completion queue of %u entries: %s", entries, failure_of("ibv_create_cq()", error));
 	aligned_free(cq);
 	errno = error;
@@ -367,16 +373,19 @@ static void verbs_cq_destroy(struct device_cq *base)
 static int verbs_cq_grow(struct device *base, struct device_cq *base_cq, unsigned entries,
 			unsigned *capacity)
 {
+	const struct verbs_device *device = (struct verbs_device *)base;
 	struct ibv_cq *cq = ((struct verbs_cq *)base_cq)->cq;
 	int error;
 
-	entries = with_own_entries(entries, (struct verbs_device *)base);
+	if (!device->caps.resizes)
+		return cause("ibv_resize_cq()", EOPNOTSUPP);
+	entries = with_own_entries(entries, device);
 	if (entries <= (unsigned)cq->cqe)
-		return ENOSPC;
+		return cause("the size of a completion queue", ENOSPC);
 	error = ibv_resize_cq(cq, (int)entries);
 	if (!error)
-		*capacity = capacity_of(cq->cqe);
-	return error;
+		*capacity = capacity_of(device, (unsigned)cq->cqe);
+	return cause("ibv_resize_cq()", error < 0 ? -error : error);
 }
 
 static int verbs_cq_arm(struct device_cq *cq)

@@ -19,12 +19,6 @@
 /* Offsets in the region flush_mr. It begins at address 0, so the peer only has to know its rkey. */
 enum { FLUSH_TARGET = 0, FLUSH_RESULT = 8, FLUSH_BYTES = 16 };
 
-bool verbs_has_reception(const struct ibv_device_attr *limits)
-{
-	return limits->atomic_cap != IBV_ATOMIC_NONE && limits->max_qp_rd_atom > 0 &&
-	       limits->max_qp_init_rd_atom > 0;
-}
-
 int verbs_flush_create(struct verbs_endpoint *endpoint)
 {
 	/* A whole page, because a child of this process may lack registered pages. */

@@ -13,18 +13,10 @@
 #include "base/own_memory.h"
 #include "rdma.h"
 
-/* The bytes of inline data to ask for. The device need not fetch inline data from memory. It may allow more, or none. */
-#define INLINE_SIZE 128u
-
 /* The longest wait until a queue pair does no more work. */
 #define DRAIN_NSEC  NSEC_PER_SEC
 #define ANSWER_NSEC NSEC_PER_SEC
 #define REWINDS	   8u /* tries: each fails only if a message comes at that moment */
-
-static unsigned lower(unsigned a, int b)
-{
-	return b > 0 && (unsigned)b < a ? (unsigned)b : a;
-}
 
 static void limit_inline(struct verbs_endpoint *endpoint)
 {
@@ -36,15 +28,12 @@ static void limit_inline(struct verbs_endpoint *endpoint)
 static int create_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
-	struct ibv_qp *qp = ibv_create_qp(endpoint->domain->pd, &attributes);
+	struct ibv_qp *qp;
 
-	if (!qp && errno == EINVAL) { /* perhaps a device without inline data */
-		attributes = endpoint->wanted_qp;
-		attributes.cap.max_inline_data = 0;
-		qp = ibv_create_qp(endpoint->domain->pd, &attributes);
-	}
+	errno = 0; /* which some providers do not set */
+	qp = ibv_create_qp(endpoint->domain->pd, &attributes);
 	if (!qp) {
-		int error = errno;
+		int error = errno ? errno : EINVAL;
 
 		log_error("cannot create a queue pair: %s", failure_of("ibv_create_qp()", error));
 		return error;
@@ -53,9 +42,8 @@ static int create_qp(struct verbs_endpoint *endpoint)
 	endpoint->qp->qp_context = endpoint;
 	endpoint->inline_size = attributes.cap.max_inline_data;
 	limit_inline(endpoint);
-	endpoint->request_segments = lower(VERBS_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
-	endpoint->request_segments =
-		lower(endpoint->request_segments, endpoint->device->limits.max_sge_rd);
+	endpoint->send_segments = verbs_lower(VERBS_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
+	endpoint->fewest_segments = verbs_lower(endpoint->send_segments, (int)endpoint->device->caps.read_segments);
 	verbs_limit_requests(endpoint, UINT32_MAX);
 	endpoint->receive_segments = attributes.cap.max_recv_sge;
 	return 0;
@@ -77,8 +65,8 @@ static struct verbs_endpoint *allocate_endpoint(struct verbs_device *device)
 			return NULL;
 		atomic_init(&endpoint->wr_id_tag, (uintptr_t)endpoint);
 	}
-	memset(&endpoint->request_segments, 0,
-	       sizeof(*endpoint) - offsetof(struct verbs_endpoint, request_segments));
+	memset(&endpoint->fewest_segments, 0,
+	       sizeof(*endpoint) - offsetof(struct verbs_endpoint, fewest_segments));
 	return endpoint;
 }
 
@@ -99,8 +87,8 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 
 	if (!endpoint)
 		return NULL;
-	config->send_depth = lower(config->send_depth, device->limits.max_qp_wr);
-	config->receive_depth = lower(config->receive_depth, device->limits.max_qp_wr);
+	config->send_depth = verbs_lower(config->send_depth, device->limits.max_qp_wr);
+	config->receive_depth = verbs_lower(config->receive_depth, device->limits.max_qp_wr);
 	endpoint->device = device;
 	endpoint->vi = config->vi;
 	endpoint->access = (unsigned)verbs_remote_access(config->rights);
@@ -116,9 +104,9 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 		.recv_cq = ((struct verbs_cq *)config->receive_cq)->cq,
 		.cap = {.max_send_wr = config->send_depth,
 			.max_recv_wr = config->receive_depth,
-			.max_send_sge = lower(VERBS_SEND_SEGMENTS, device->limits.max_sge),
-			.max_recv_sge = lower(VERBS_RECEIVE_SEGMENTS, device->limits.max_sge),
-			.max_inline_data = INLINE_SIZE},
+			.max_send_sge = device->caps.send_segments,
+			.max_recv_sge = device->caps.receive_segments,
+			.max_inline_data = device->caps.inline_bytes},
 		.qp_type = config->reliability == VIP_SERVICE_UNRELIABLE ? IBV_QPT_UC : IBV_QPT_RC,
 		.sq_sig_all = 1,
 	};

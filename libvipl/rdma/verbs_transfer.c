@@ -109,6 +109,12 @@ static inline int post_request(struct verbs_endpoint *endpoint, const struct dev
 	return ibv_post_send(endpoint->qp, request, &endpoint->bad_send);
 }
 
+/* A device may take fewer segments of an RDMA read than of other requests. */
+static unsigned most_segments(const struct verbs_endpoint *endpoint, const struct device_send *send)
+{
+	return is_read(send) ? endpoint->fewest_segments : endpoint->send_segments;
+}
+
 /* Cuts off the next part of the send: as many segments and bytes as one request takes. Returns its length. */
 static uint32_t cut_part(const struct verbs_endpoint *endpoint, const struct device_send *send,
 			 struct segment *segments, unsigned *count)
@@ -121,7 +127,7 @@ static uint32_t cut_part(const struct verbs_endpoint *endpoint, const struct dev
 	span = (struct span){send->offset, most};
 	*count = 0;
 	for (unsigned i = 0;
-	     i < send->count && *count < endpoint->request_segments && span.length; i++) {
+	     i < send->count && *count < most_segments(endpoint, send) && span.length; i++) {
 		struct segment piece = span_next(&span, send->segments[i]);
 
 		if (piece.length)
@@ -186,7 +192,7 @@ static int post_staged_send(struct verbs_endpoint *endpoint, const struct device
 static __attribute__((noinline)) int post_carefully(struct verbs_endpoint *endpoint,
 						    const struct device_send *send)
 {
-	bool many = send->count > endpoint->request_segments;
+	bool many = send->count > most_segments(endpoint, send);
 	int error;
 
 	if (verbs_is_flushed_by_atomic(endpoint, send) && send->offset == send->length)
@@ -207,7 +213,7 @@ int verbs_post_send(struct device_endpoint *base, const struct device_send *send
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	if (endpoint->flush_mr || send->count > endpoint->request_segments)
+	if (endpoint->flush_mr || send->count > endpoint->fewest_segments)
 		return post_carefully(endpoint, send);
 	if (send->control == VIP_CONTROL_OP_SENDRECV)
 		return post_message(endpoint, send);

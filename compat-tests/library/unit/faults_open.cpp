@@ -23,7 +23,7 @@ TEST_P(OpenFails, WithErrorResource)
 	expect_usable();
 }
 
-// The first three calls that make verbs' objects are those of a trial of UC. The second domain is the default tag's.
+// The first calls that make verbs' objects try what the device offers: RC, then UC. The second domain is the default tag's.
 INSTANTIATE_TEST_SUITE_P(FaultsOpen, OpenFails,
 			 testing::Values(Fault{"ibv_get_device_list", 1, ENOMEM}, Fault{"ibv_open_device", 1, EACCES},
 					 Fault{"ibv_open_device", 1, EPERM}, Fault{"ibv_open_device", 1, ENODEV},
@@ -36,7 +36,9 @@ INSTANTIATE_TEST_SUITE_P(FaultsOpen, OpenFails,
 					 Fault{"rdma_create_id", 1, ENOMEM}, Fault{"rdma_bind_addr", 1, EMFILE},
 					 Fault{"getifaddrs", 1, ENOMEM}, Fault{"ibv_alloc_pd", 1, ENOMEM},
 					 Fault{"ibv_create_cq", 1, ENOMEM}, Fault{"ibv_create_qp", 1, ENOMEM},
-					 Fault{"ibv_create_qp", 1, EAGAIN},
+					 Fault{"ibv_create_qp", 1, EAGAIN}, Fault{"ibv_create_qp", 1, EPERM},
+					 Fault{"ibv_create_qp", 2, ENOMEM}, Fault{"ibv_create_qp", 2, EAGAIN},
+					 Fault{"ibv_create_qp", 2, EPERM}, Fault{"ibv_create_qp", 2, ENOSPC},
 					 Fault{"ibv_alloc_pd", 2, ENOMEM}),
 			 name_of);
 
