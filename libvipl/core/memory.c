@@ -89,8 +89,8 @@ static void explain_refusal(size_t length, int error)
 {
 	/* A program with a registration cache fails here often: it then frees another region, and tries again. */
 	log_error_ratelimited("cannot register %zu bytes: %s%s", length, failure(error),
-			      error == EFAULT ? " (not all of it is mapped, or it is read-only and "
-						"RDMA write was asked for)"
+			      error == EFAULT ? " (not all of it is mapped; or RDMA write was asked for, and it is read-only or, since "
+						"Linux 6.5, a shared mapping of a file)"
 					      : "");
 }
 

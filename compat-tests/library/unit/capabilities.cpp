@@ -246,6 +246,9 @@ TEST_F(Capabilities, WhereTheDeviceMayOnlyReadNothingCanBeReceived)
 	open_adapter([](fake_device &) {});
 	allow_reads();
 	fake_fail("ibv_reg_mr", 1, EFAULT);
+	const std::string refused = told([&] { EXPECT_EQ(add(bytes, sizeof(bytes), &handle, true), VIP_ERROR_RESOURCE); });
+	EXPECT_NE(refused.find("a shared mapping of a file"), std::string::npos) << refused;
+	fake_fail("ibv_reg_mr", 1, EFAULT);
 	ASSERT_EQ(add(bytes, sizeof(bytes), &handle), VIP_SUCCESS);
 	for (bool is_read : {false, true}) {
 		SCOPED_TRACE(is_read ? "an RDMA read" : "a receive");
