@@ -21,6 +21,7 @@ struct staging {
 	pthread_mutex_t lock; /* guards what follows, and the lists of buffers */
 	size_t size;	      /* of all buffers together */
 	size_t unused;	      /* of the buffers that are kept for later messages */
+	size_t receives;      /* of the buffers that receives have */
 	bool told;	      /* it has been logged that there was no more memory */
 };
 
@@ -30,6 +31,8 @@ struct verbs_buffer {
 	struct verbs_domain *domain;
 	struct ibv_mr *mr;
 	struct segment segment; /* as much of it as is used */
+	size_t share;		/* what it takes of a NIC's memory for messages */
+	bool is_receives;
 	LIST_ENTRY(verbs_buffer) in_unused;
 	TAILQ_ENTRY(verbs_buffer) in_use;
 };

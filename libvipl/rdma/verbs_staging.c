@@ -41,7 +41,7 @@ static void destroy_buffer(struct verbs_buffer *buffer)
 {
 	struct staging *staging = &buffer->domain->device->staging;
 	void *data = staging_data(buffer);
-	size_t size = buffer->mr->length;
+	size_t size = buffer->mr->length, share = buffer->share;
 	int error = ibv_dereg_mr(buffer->mr);
 
 	if (error) /* the device may still use the memory, so it is not freed */
@@ -50,7 +50,7 @@ static void destroy_buffer(struct verbs_buffer *buffer)
 		munmap(data, size);
 	free(buffer);
 	pthread_mutex_lock(&staging->lock);
-	staging->size -= size;
+	staging->size -= share;
 	pthread_mutex_unlock(&staging->lock);
 }
 
@@ -62,7 +62,7 @@ void staging_destroy(struct verbs_domain *domain)
 		while ((buffer = LIST_FIRST(&domain->unused[i]))) {
 			LIST_REMOVE(buffer, in_unused);
 			pthread_mutex_lock(&domain->device->staging.lock);
-			domain->device->staging.unused -= buffer->mr->length;
+			domain->device->staging.unused -= buffer->share;
 			pthread_mutex_unlock(&domain->device->staging.lock);
 			destroy_buffer(buffer);
 		}
@@ -95,18 +95,28 @@ free_buffer:
 	return NULL;
 }
 
+/* What a buffer takes of MOST. Where a device has few regions, messages share those, and not the memory. */
+static size_t share_of(const struct verbs_domain *domain, size_t size)
+{
+	int regions = domain->device->limits.max_mr;
+	size_t region = regions > 0 ? MOST / (unsigned)regions : 0;
+
+	return size > region ? size : region;
+}
+
 /* A new buffer. NULL when there is no memory, or the limit is reached. */
-static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t size, size_t most)
+static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t size, bool allowed)
 {
 	struct staging *staging = &domain->device->staging;
 	struct verbs_buffer *buffer = NULL;
-	bool allowed, told;
+	size_t share = share_of(domain, size);
+	bool told;
 	int error;
 
 	pthread_mutex_lock(&staging->lock);
-	allowed = staging->size + size <= most;
+	allowed = allowed && staging->size + share <= MOST;
 	if (allowed)
-		staging->size += size;
+		staging->size += share;
 	pthread_mutex_unlock(&staging->lock);
 	if (allowed) {
 		int cancel = cancel_hold(); /* a poster has locks */
@@ -114,12 +124,14 @@ static struct verbs_buffer *grow_staging(struct verbs_domain *domain, size_t siz
 		buffer = create_buffer(domain, size);
 		cancel_resume(cancel);
 	}
-	if (buffer)
+	if (buffer) {
+		buffer->share = share;
 		return buffer;
+	}
 	error = errno;
 	pthread_mutex_lock(&staging->lock);
 	if (allowed)
-		staging->size -= size;
+		staging->size -= share;
 	told = staging->told;
 	staging->told = true;
 	pthread_mutex_unlock(&staging->lock);
@@ -134,23 +146,31 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 {
 	struct staging *staging = &domain->device->staging;
 	unsigned class = size_class(length);
-	struct verbs_buffer *buffer;
+	size_t size = (size_t)SMALLEST << class, receives = is_receive ? share_of(domain, size) : 0;
+	struct verbs_buffer *buffer = NULL;
+	bool allowed;
 
 	pthread_mutex_lock(&staging->lock);
-	buffer = LIST_FIRST(&domain->unused[class]);
+	allowed = !is_receive || staging->receives + receives <= MOST_FOR_RECEIVES;
+	if (allowed) {
+		staging->receives += receives;
+		buffer = LIST_FIRST(&domain->unused[class]);
+	}
 	if (buffer) {
 		LIST_REMOVE(buffer, in_unused);
-		staging->unused -= buffer->mr->length;
+		staging->unused -= buffer->share;
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!buffer)
-		buffer = grow_staging(domain, (size_t)SMALLEST << class,
-				      is_receive ? MOST_FOR_RECEIVES : MOST);
-	if (!buffer)
-		return NULL;
-	buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};
+		buffer = grow_staging(domain, size, allowed);
 	pthread_mutex_lock(&staging->lock);
-	TAILQ_INSERT_TAIL(users, buffer, in_use);
+	if (buffer) {
+		buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};
+		buffer->is_receives = is_receive;
+		TAILQ_INSERT_TAIL(users, buffer, in_use);
+	} else if (allowed) {
+		staging->receives -= receives;
+	}
 	pthread_mutex_unlock(&staging->lock);
 	return buffer;
 }
@@ -159,15 +179,16 @@ void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
 {
 	struct verbs_domain *domain = buffer->domain;
 	struct staging *staging = &domain->device->staging;
-	size_t size = buffer->mr->length;
 	bool keep;
 
 	pthread_mutex_lock(&staging->lock);
 	TAILQ_REMOVE(users, buffer, in_use);
-	keep = staging->unused + size <= KEPT;
+	if (buffer->is_receives)
+		staging->receives -= buffer->share;
+	keep = staging->unused + buffer->share <= KEPT;
 	if (keep) {
-		LIST_INSERT_HEAD(&domain->unused[size_class((uint32_t)size)], buffer, in_unused);
-		staging->unused += size;
+		LIST_INSERT_HEAD(&domain->unused[size_class((uint32_t)buffer->mr->length)], buffer, in_unused);
+		staging->unused += buffer->share;
 	}
 	pthread_mutex_unlock(&staging->lock);
 	if (!keep)

@@ -104,6 +104,25 @@ TEST_F(Staging, AReceiveThatFindsNoMemoryWaitsForItAndThoseBehindIt)
 	}
 }
 
+// Each buffer is a region of the device's. If receives had all of them, no send could go, and no receive would end.
+TEST_F(Staging, ReceivesLeaveSomeOfFewRegionsToSends)
+{
+	start_over();
+	open_with(4, [](fake_device &d) { d.max_mr = 32; });
+	make_pair();
+	paint(0, sent);
+	for (size_t i = 0; i < 40; i++)
+		ASSERT_EQ(post_recv(b, many(i, 500000, sent)), VIP_SUCCESS);
+	for (size_t i = 0; i < 40; i++) {
+		VIP_DESCRIPTOR *s = many(40, 0, sent), *done = nullptr;
+		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+		expect_sent(a, s);
+		ASSERT_EQ(VipRecvWait(b, PATIENCE, &done), VIP_SUCCESS) << i;
+		EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
+		ASSERT_FALSE(HasFatalFailure());
+	}
+}
+
 TEST_F(Staging, WhoWaitsForMemoryCanBeDisconnected)
 {
 	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
