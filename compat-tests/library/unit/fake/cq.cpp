@@ -114,6 +114,22 @@ static int check_size(const Device *dev, int cqe)
 	return cfg.largest_cq && rounded(static_cast<size_t>(cqe)) > static_cast<size_t>(cfg.largest_cq) ? EFAULT : 0;
 }
 
+// The entries that the device reports of a CQ for which so many are asked. 0: it refuses.
+static int entries_of(const Device *dev, int asked)
+{
+	const fake_cq_sizes &sizes = dev->cfg.cq_sizes;
+	int64_t made = int64_t(asked) * sizes.factor + sizes.more, unit = sizes.unit;
+
+	if (world().opt.exact_depths)
+		return asked;
+	for (int64_t power = 1; !sizes.unit && unit < made; power *= 2)
+		unit = power;
+	made = (made + unit - 1) / unit * unit;
+	if (sizes.most && made > sizes.most)
+		return 0;
+	return sizes.tells_asked ? asked : static_cast<int>(made - sizes.less);
+}
+
 } // namespace fake
 
 using namespace fake;
@@ -163,6 +179,9 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 	FAKE_ENTER(ibv_create_cq);
 	if (!fault)
 		fault = comp_vector < 0 || comp_vector >= context->num_comp_vectors ? EINVAL : check_size(ctx_of(context)->dev, cqe);
+	const int entries = fault ? 0 : entries_of(ctx_of(context)->dev, cqe);
+	if (!fault && !entries)
+		fault = EINVAL;
 	if (fault)
 		return by_null(fault);
 	auto *cq = new Cq();
@@ -170,7 +189,7 @@ ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_
 	cq->channel = channel;
 	cq->cq_context = cq_context;
 	cq->vector = comp_vector;
-	cq->cqe = static_cast<int>(rounded(static_cast<size_t>(cqe)));
+	cq->cqe = entries;
 	world().cqs.insert(cq);
 	return cq;
 }
@@ -194,11 +213,12 @@ int ibv_resize_cq(ibv_cq *ibcq, int cqe)
 		fault = EOPNOTSUPP;
 	if (!fault)
 		fault = check_size(dev, cqe);
-	if (!fault && static_cast<size_t>(cqe) < cq->ring.size())
+	const int entries = fault ? 0 : entries_of(dev, cqe);
+	if (!fault && (!entries || static_cast<size_t>(cqe) < cq->ring.size()))
 		fault = EINVAL;
 	if (fault)
 		return by_value(fault);
-	cq->cqe = static_cast<int>(rounded(static_cast<size_t>(cqe)));
+	cq->cqe = entries;
 	return 0;
 }
 

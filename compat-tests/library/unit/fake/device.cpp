@@ -19,6 +19,7 @@ std::unique_ptr<Device> make_device(const fake_device &cfg)
 	dev->cfg = cfg;
 	snprintf(dev->name, sizeof dev->name, "%s", cfg.name);
 	dev->cfg.name = dev->name;
+	dev->transport_type = cfg.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 	for (int i = 0; i < FAKE_MAX_ADDRESSES && cfg.addresses[i]; ++i) {
 		Addr addr;
 		if (!Addr::parse(cfg.addresses[i], addr))
@@ -99,6 +100,7 @@ ibv_gid Device::gid(size_t index) const
 // All that a port has. RoCE v1 comes before v2 where the device has both.
 static std::vector<ibv_gid_entry> gid_table(const Device *dev)
 {
+	const uint32_t latest = dev->cfg.v1_only ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	std::vector<ibv_gid_entry> table;
 
 	auto add = [&](size_t number, uint32_t type) {
@@ -109,13 +111,13 @@ static std::vector<ibv_gid_entry> gid_table(const Device *dev)
 		entry.gid_type = type;
 		table.push_back(entry);
 	};
-	add(0, dev->cfg.infiniband ? IBV_GID_TYPE_IB : IBV_GID_TYPE_ROCE_V2);
+	add(0, dev->cfg.infiniband ? uint32_t(IBV_GID_TYPE_IB) : latest);
 	for (size_t i = 0; i < dev->unused_gids; i++)
 		table.emplace_back();
 	for (size_t i = 1; !dev->cfg.infiniband && i <= dev->addrs.size(); ++i) {
 		if (dev->cfg.v1_first)
 			add(i, IBV_GID_TYPE_ROCE_V1);
-		add(i, IBV_GID_TYPE_ROCE_V2);
+		add(i, latest);
 	}
 	return table;
 }
@@ -150,6 +152,7 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 	if (port_num != 1)
 		return by_value(EINVAL);
 	a.active_mtu = ctx_of(context)->dev->mtu();
+	a.flags = cfg.grh_required ? IBV_QPF_GRH_REQUIRED : 0;
 	a.max_msg_sz = cfg.max_msg_size;
 	a.link_layer = cfg.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
 	memcpy(attr, &a, std::min(size, sizeof a));
@@ -278,7 +281,7 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	if (fault)
 		return by_value(fault);
 	*attr = ibv_device_attr{};
-	attr->max_mr_size = UINT64_MAX;
+	attr->max_mr_size = cfg.max_mr_size ? cfg.max_mr_size : UINT64_MAX;
 	attr->max_qp = cfg.max_qp;
 	attr->max_qp_wr = cfg.max_qp_wr;
 	attr->max_sge = cfg.max_sge;
@@ -289,7 +292,7 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	attr->max_pd = 1048576;
 	attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = cfg.max_rd_atomic;
 	attr->vendor_id = cfg.vendor_id;
-	attr->atomic_cap = cfg.atomics ? IBV_ATOMIC_HCA : IBV_ATOMIC_NONE;
+	attr->atomic_cap = !cfg.atomics ? IBV_ATOMIC_NONE : cfg.global_atomics ? IBV_ATOMIC_GLOB : IBV_ATOMIC_HCA;
 	attr->max_pkeys = static_cast<uint16_t>(pkey_table(ctx_of(context)->dev).size());
 	return 0;
 }

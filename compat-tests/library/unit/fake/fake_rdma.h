@@ -33,6 +33,23 @@ enum fake_keys {
 	FAKE_KEYS_NO_REMOTE, // the rkey is always all ones, which is none
 };
 
+// What a device makes of the inline data that a queue pair asks for.
+enum fake_inline {
+	FAKE_INLINE_SHARED,   // more than max_inline is EINVAL; there is more than asked where the segments' room gives it
+	FAKE_INLINE_AS_ASKED, // more is EINVAL
+	FAKE_INLINE_LESS,     // gives max_inline if more is asked
+	FAKE_INLINE_IGNORED,  // promises anything, and fetches inline data by its key like any other
+};
+
+// The entries of a CQ: a driver makes asked * factor + more of them, rounded up, and reports `less` fewer.
+struct fake_cq_sizes {
+	int factor = 1, more = 1;
+	int unit = 0; // rounded up to a multiple of this; 0: to a power of two
+	int less = 1;
+	int most = 0;		  // more are refused; 0: only more than max_cqe that are asked for
+	bool tells_asked = false; // reports what was asked
+};
+
 #define FAKE_MAX_ADDRESSES 8
 
 struct fake_device {
@@ -46,7 +63,7 @@ struct fake_device {
 	int max_mr, max_qp; // of all devices together; ENOMEM beyond
 	int max_rd_atomic;
 	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
-	uint32_t max_msg_size;
+	uint32_t max_msg_size; // 0: any
 	uint32_t vendor_id;
 	enum fake_keys keys;
 	bool resize_cq; // false: ibv_resize_cq says EOPNOTSUPP
@@ -61,6 +78,20 @@ struct fake_device {
 	bool v1_first; // the GID table has each address twice, for RoCE v1 and then for v2
 	enum ibv_mtu path_mtu; // of paths, if less than the port's; 0: the same
 	uint8_t sl, traffic_class;
+	// What only some drivers do. 0 or false: as rxe.
+	int max_sge_rd;	   // 0: as max_sge
+	int comp_vectors;  // 0: one
+	bool grh_required; // IBV_QPF_GRH_REQUIRED: a path without a GRH is refused
+	uint64_t max_mr_size;	  // 0: any
+	bool ones_are_no_rkey;	  // with FAKE_KEYS_RXE: the rkey of a region that peers may not access
+	fake_cq_sizes cq_sizes;
+	fake_inline inlines;
+	int uc_error;		  // if there is no UC; 0: EOPNOTSUPP
+	bool global_atomics;	  // IBV_ATOMIC_GLOB, if there are any
+	bool iwarp;		  // the transport
+	bool v1_only;		  // all GIDs of addresses are of RoCE v1
+	bool no_query_qp;	  // ibv_query_qp says EOPNOTSUPP
+	bool deaf_in_error;	  // posting to a queue pair that the program has moved to ERR is EINVAL
 };
 
 void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0", 10.9.9.1

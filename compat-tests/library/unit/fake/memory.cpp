@@ -88,6 +88,8 @@ static int check_registration(const fake_device &cfg, void *addr, size_t length,
 		return EINVAL;
 	if ((access & remote_change) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
+	if (cfg.max_mr_size && length > cfg.max_mr_size)
+		return EINVAL;
 	if (world().mrs.size() >= static_cast<size_t>(cfg.max_mr))
 		return ENOMEM;
 	if (reinterpret_cast<uintptr_t>(addr) + length < length ||
@@ -130,6 +132,8 @@ static ibv_mr *register_memory(ibv_pd *pd, void *addr, size_t length, uint64_t i
 	mr->iova = iova;
 	mr->access = access;
 	give_keys(mr, cfg.keys);
+	if (!mr->rkey && cfg.ones_are_no_rkey)
+		mr->rkey = UINT32_MAX;
 	world().mrs.insert(mr);
 	return mr;
 }

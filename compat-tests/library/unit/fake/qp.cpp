@@ -102,7 +102,7 @@ static bool values_ok(const Qp *qp, const ibv_qp_attr &a, int mask)
 		return false;
 	if ((mask & IBV_QP_PATH_MTU) && (128 << a.path_mtu) > cfg.mtu)
 		return false;
-	if ((mask & IBV_QP_AV) && !a.ah_attr.is_global && !cfg.infiniband)
+	if ((mask & IBV_QP_AV) && !a.ah_attr.is_global && (!cfg.infiniband || cfg.grh_required))
 		return false;
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > cfg.max_rd_atomic)
 		return false;
@@ -152,9 +152,13 @@ void free_qp(Qp *qp)
 
 static int check_creation(const fake_device &cfg, const ibv_qp_init_attr *init)
 {
-	const ibv_qp_cap &cap = init->cap;
+	ibv_qp_cap cap = init->cap;
 	auto over = [](uint32_t value, int limit) { return value > static_cast<uint32_t>(limit); };
 
+	if (cfg.inlines >= FAKE_INLINE_LESS)
+		cap.max_inline_data = 0;
+	if (init->qp_type == IBV_QPT_UC && !cfg.uc && cfg.uc_error)
+		return cfg.uc_error;
 	if (init->qp_type != IBV_QPT_RC && !(init->qp_type == IBV_QPT_UC && cfg.uc))
 		return cfg.silent_errno ? refusal_of(cfg, EINVAL) : EOPNOTSUPP;
 	if (!init->send_cq || !init->recv_cq || init->srq)
@@ -164,6 +168,17 @@ static int check_creation(const fake_device &cfg, const ibv_qp_init_attr *init)
 	    over(cap.max_inline_data, cfg.max_inline))
 		return refusal_of(cfg, EINVAL);
 	return over(static_cast<uint32_t>(world().qps.size()) + 1, cfg.max_qp) ? ENOMEM : 0;
+}
+
+static uint32_t inline_of(const fake_device &cfg, const ibv_qp_cap &asked)
+{
+	const auto most = static_cast<uint32_t>(cfg.max_inline);
+
+	if (cfg.inlines == FAKE_INLINE_IGNORED)
+		return asked.max_inline_data;
+	if (cfg.inlines == FAKE_INLINE_SHARED)
+		return std::min(std::max(asked.max_inline_data, asked.max_send_sge * 16), most);
+	return std::min(asked.max_inline_data, most);
 }
 
 static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
@@ -178,9 +193,7 @@ static Qp *make_qp(ibv_pd *pd, const ibv_qp_init_attr *init)
 	qp->qp_type = init->qp_type;
 	qp->signal_all = init->sq_sig_all;
 	qp->cap = init->cap;
-	// Segments and inline data share their room.
-	qp->cap.max_inline_data =
-		std::min(std::max(init->cap.max_inline_data, init->cap.max_send_sge * 16), uint32_t(cfg.max_inline));
+	qp->cap.max_inline_data = inline_of(cfg, init->cap);
 	qp->sq_size = rounded(init->cap.max_send_wr);
 	qp->rq_size = rounded(init->cap.max_recv_wr);
 	return qp;
@@ -231,6 +244,8 @@ int ibv_query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
 	FAKE_ENTER(ibv_query_qp);
 	auto *qp = static_cast<Qp *>(ibqp);
 
+	if (!fault && ctx_of(qp)->dev->cfg.no_query_qp)
+		fault = EOPNOTSUPP;
 	if (fault)
 		return by_value(fault);
 	*attr = qp->attr;

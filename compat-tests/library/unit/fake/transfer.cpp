@@ -92,6 +92,7 @@ void run_sender_to(Qp *qp)
 
 static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
 {
+	const fake_device &cfg = ctx_of(qp)->dev->cfg;
 	uint64_t sum = 0;
 
 	if (wr->num_sge < 0 || static_cast<uint32_t>(wr->num_sge) > qp->cap.max_send_sge)
@@ -103,12 +104,12 @@ static int check_send(const Qp *qp, const ibv_send_wr *wr, uint32_t *length)
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		break;
 	case IBV_WR_RDMA_READ:
-		if (!(wr->send_flags & IBV_SEND_INLINE))
+		if (!(wr->send_flags & IBV_SEND_INLINE) && (!cfg.max_sge_rd || wr->num_sge <= cfg.max_sge_rd))
 			break;
 		return EINVAL;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		if (!(wr->send_flags & IBV_SEND_INLINE) && wr->num_sge == 1 && wr->sg_list[0].length == 8 &&
-		    wr->wr.atomic.remote_addr % 8 == 0 && ctx_of(qp)->dev->cfg.atomics)
+		    wr->wr.atomic.remote_addr % 8 == 0 && cfg.atomics)
 			break;
 		return EINVAL;
 	default:
@@ -149,10 +150,17 @@ static void enqueue_send(Qp *qp, const ibv_send_wr *wr, uint32_t length)
 		work.add = wr->wr.atomic.compare_add;
 	}
 	work.length = length;
-	if (wr->send_flags & IBV_SEND_INLINE)
+	if (ctx_of(qp)->dev->cfg.inlines == FAKE_INLINE_IGNORED)
+		work.flags &= ~unsigned(IBV_SEND_INLINE);
+	if (work.flags & IBV_SEND_INLINE)
 		take_inline(work, wr);
 	else
 		work.sges.assign(wr->sg_list, wr->sg_list + wr->num_sge);
+}
+
+static bool is_deaf_in_error(const Qp *qp)
+{
+	return ctx_of(qp)->dev->cfg.deaf_in_error && qp->state == IBV_QPS_ERR;
 }
 
 static int post_one_send(Qp *qp, const ibv_send_wr *wr)
@@ -160,6 +168,8 @@ static int post_one_send(Qp *qp, const ibv_send_wr *wr)
 	uint32_t length = 0;
 	int err = check_send(qp, wr, &length);
 
+	if (is_deaf_in_error(qp))
+		return EINVAL;
 	if (err) {
 		misuse("ibv_post_send: queue pair %u: %s", qp->qp_num,
 		       err == ENOMEM ? "the queue is full" : "the request is not valid");
@@ -199,6 +209,8 @@ static int post_one_recv(Qp *qp, const ibv_recv_wr *wr)
 	const char *wrong = nullptr;
 	int err = EINVAL;
 
+	if (is_deaf_in_error(qp))
+		return EINVAL;
 	if (qp->now == IBV_QPS_RESET)
 		wrong = "it is in RESET";
 	else if (wr->num_sge < 0 || static_cast<uint32_t>(wr->num_sge) > qp->cap.max_recv_sge)
