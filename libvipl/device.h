@@ -130,12 +130,16 @@ struct sleep_word {
 	uint32_t value;
 };
 
+enum opening {
+	OPENING_DONE,
+	OPENING_NO_SUCH,   /* there are others */
+	OPENING_NO_DEVICE, /* for a number: there is none of this kind at all */
+	OPENING_FAILED,	   /* the log says why */
+};
+
 struct device_ops {
-	/*
-	 * Opens the device called `name`, or if that is NULL the device with this number. ENXIO: there is no
-	 * such device. ENOENT, for a number: there is no device of this kind at all.
-	 */
-	int (*open)(const char *name, unsigned index, struct nic *nic, struct device **device);
+	/* Opens the device called `name`, or if that is NULL the device with this number. */
+	enum opening (*open)(const char *name, unsigned index, struct nic *nic, struct device **device);
 	void (*close)(struct device *device);
 	/*
 	 * Sets what the device decides of the attributes, and `host` to the address that the NIC is known by.

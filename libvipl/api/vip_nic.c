@@ -95,19 +95,16 @@ static bool is_loopback(const char *name)
 	return !*name || number(name) >= 0;
 }
 
-/* Legacy device names: the RDMA devices in their order, or, without any, the loopback. */
-static int open_legacy(struct nic *nic, const char *name, unsigned index)
+/* Legacy device names: the RDMA ports that can be used, in their order, or, on a machine without an RDMA device, the loopback. */
+static enum opening open_legacy(struct nic *nic, const char *name, unsigned index)
 {
 	static atomic_bool told;
-	int error = verbs_device_ops.open(NULL, index, nic, &nic->device);
+	enum opening opening = verbs_device_ops.open(NULL, index, nic, &nic->device);
 
-	if (error == ENXIO || (error == ENOENT && index)) { /* programs count up until then */
-		log_info("\"%s\" would be RDMA device number %u, counted from 0, which does not exist",
-			 name, index);
-		return ENXIO;
-	}
-	if (error != ENOENT)
-		return error;
+	if (opening != OPENING_NO_DEVICE)
+		return opening;
+	if (index) /* programs count up until then */
+		return OPENING_NO_SUCH;
 	if (!atomic_exchange(&told, true))
 		log_info("there is no RDMA device (one of software: modprobe rdma_rxe; rdma link add "
 			 "rxe0 type rxe netdev eth0): \"%s\" is the loopback device, which reaches "
@@ -117,23 +114,24 @@ static int open_legacy(struct nic *nic, const char *name, unsigned index)
 
 static VIP_RETURN open_device(struct nic *nic, const char *name)
 {
-	char device[64];
-	int index = -1, error;
+	enum opening opening;
+	char device[128];
+	int index = -1;
 
 	if (mapped_device(name, device, sizeof(device)))
 		name = device;
 	else
 		index = legacy_number(name);
 	if (is_loopback(name))
-		error = loopback_device_ops.open(NULL, 0, nic, &nic->device);
+		opening = loopback_device_ops.open(NULL, 0, nic, &nic->device);
 	else if (index >= 0)
-		error = open_legacy(nic, name, (unsigned)index);
+		opening = open_legacy(nic, name, (unsigned)index);
 	else
-		error = verbs_device_ops.open(name, 0, nic, &nic->device);
-	switch (error) {
-	case 0:
+		opening = verbs_device_ops.open(name, 0, nic, &nic->device);
+	switch (opening) {
+	case OPENING_DONE:
 		return VIP_SUCCESS;
-	case ENXIO:
+	case OPENING_NO_SUCH:
 		return VIP_INVALID_PARAMETER;
 	default:
 		return VIP_ERROR_RESOURCE;

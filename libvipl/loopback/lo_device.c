@@ -64,17 +64,17 @@ static int watch_new(struct loopback_device *device, struct watch *watch, int fd
 	return error;
 }
 
-static int loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
+static enum opening loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
 {
 	struct loopback_device *device;
 	int error;
 
 	(void)index; /* any number means the one there is */
 	if (name && strcmp(name, NAME))
-		return ENXIO;
+		return OPENING_NO_SUCH;
 	device = zeroed(1, sizeof(*device));
 	if (!device)
-		return ENOMEM;
+		return OPENING_FAILED;
 	device->base.ops = &loopback_device_ops;
 	device->nic = nic;
 	TAILQ_INIT(&device->cqs);
@@ -100,7 +100,7 @@ static int loopback_open(const char *name, unsigned index, struct nic *nic, stru
 	if (error)
 		goto close_bell;
 	*out = &device->base;
-	return 0;
+	return OPENING_DONE;
 
 close_bell:
 	close_bell(device);
@@ -114,7 +114,7 @@ free_device:
 	pthread_mutex_destroy(&device->lock);
 	nonce_page_destroy(device->nonce_page);
 	free(device);
-	return error;
+	return OPENING_FAILED;
 }
 
 static void loopback_close(struct device *base)

@@ -12,6 +12,7 @@
 
 #include "base/watch.h"
 #include "device.h"
+#include "verbs_candidates.h"
 #include "verbs_caps.h"
 
 #define CACHE_LINE 64 /* bytes */
@@ -66,7 +67,7 @@ struct verbs_device {
 	 * only if programs get long addresses: other programs have no room for it.
 	 */
 	struct in6_addr ipv4, ipv6;
-	unsigned interface; /* of the IPv6 address: link-local ones mean nothing without it */
+	unsigned interface; /* of the addresses: link-local ones mean nothing without it */
 	uint8_t port;
 	uint8_t lmc;	  /* so many low bits of our LID may be anything */
 	bool is_ethernet; /* RoCE; else InfiniBand */
@@ -155,12 +156,21 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
 
+/* verbs_opening.c */
+/* Which candidate a NIC is, and which ports before it cannot be used. */
+struct verbs_choice {
+	struct candidate candidate;
+	char passed_over[300];
+};
+/* Chooses by name, or if that is NULL by number. Sets the device's port and addresses. What is wrong is logged. */
+enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index, struct verbs_choice *choice);
+/* Logs it. */
+void verbs_tell_choice(struct verbs_device *device, const char *name, unsigned index, const struct verbs_choice *choice);
+
 /* verbs_address.c: see device_ops. */
 unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
 		     struct place at[PLACE_ADDRESSES]);
 void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
-/* Finds the device's addresses, and its port by them. 0 or errno. */
-int verbs_find_addresses(struct verbs_device *device);
 /* The one that connections with this host come from and go to; NULL when there is none. */
 const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host);
 void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,

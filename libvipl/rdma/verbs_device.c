@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing the RDMA device; its channels and completion queues. */
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -16,71 +15,21 @@
 
 #define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
 
-/* The kernel's device of this name, or any. */
-static bool kernel_has(const char *name)
+static struct ibv_context *open_context(const char *name)
 {
-	DIR *devices = opendir("/sys/class/infiniband");
-	const struct dirent *entry = NULL;
-
-	if (!devices)
-		return false;
-	do
-		entry = readdir(devices);
-	while (entry && (name ? strcmp(entry->d_name, name) != 0 : entry->d_name[0] == '.'));
-	closedir(devices);
-	return entry != NULL;
-}
-
-/* libibverbs has no devices. As open_context(). */
-static int explain_absence(const char *name)
-{
-	if (kernel_has(name)) {
-		log_error("the kernel has an RDMA device, and libibverbs cannot use it (%s)",
-			  access("/dev/infiniband", F_OK) ? "there is no /dev/infiniband, which a container has to be given"
-							  : "one of: no driver, see the package ibverbs-providers; no "
-							    "/dev/infiniband/uverbs* for it here; another network namespace has it");
-		return EIO;
-	}
-	if (!name)
-		return ENOENT; /* the caller knows what to do */
-	log_warning("there is no RDMA device, so none called \"%s\" "
-		    "(VIPL_NIC_MAP=NAME=via_lo would make the program's NAME the loopback device)",
-		    name);
-	return ENXIO;
-}
-
-/*
- * The device by name or number. 0; ENXIO: there are others; ENOENT: there are none; EIO: any error of a call, which is told. It
- * may be any number, so it is not returned.
- */
-static int open_context(const char *name, unsigned index, struct ibv_context **context)
-{
-	int count = 0, error = ENXIO; /* no such device among them */
+	int count = 0;
 	struct ibv_device **list = ibv_get_device_list(&count);
+	struct ibv_context *context = NULL;
 
-	if (!list && errno != ENOSYS) { /* by which libibverbs says that the kernel has none */
-		log_error("cannot list the RDMA devices: %s", failure_of("ibv_get_device_list()", errno));
-		return EIO;
-	}
-	for (int i = 0; i < count; i++) {
-		if (name ? strcmp(name, ibv_get_device_name(list[i])) : (unsigned)i != index)
-			continue;
-		errno = 0;
-		*context = ibv_open_device(list[i]);
-		error = *context ? 0 : EIO;
-		if (error)
-			log_error("cannot open RDMA device %s: %s", ibv_get_device_name(list[i]),
-				  failure_of("ibv_open_device()", errno ? errno : ENODEV));
-		break;
-	}
-	if (!count)
-		error = explain_absence(name);
-	else if (error == ENXIO && name)
-		log_warning("there is no RDMA device \"%s\" (the first of %d is \"%s\")", name, count,
-			    ibv_get_device_name(list[0]));
+	errno = list ? ENODEV : errno;
+	for (int i = 0; i < count && !context; i++)
+		if (!strcmp(name, ibv_get_device_name(list[i])))
+			context = ibv_open_device(list[i]);
+	if (!context)
+		log_error("cannot open RDMA device %s: %s", name, failure_of("ibv_open_device()", errno));
 	if (list)
 		ibv_free_device_list(list);
-	return error;
+	return context;
 }
 
 /* Finds out what the device offers. The library emulates no level: docs/WIRE.md says why. 0 or errno. */
@@ -133,12 +82,10 @@ static void learn_port(struct verbs_device *device)
 	struct ibv_port_attr port;
 
 	device->mtu = IBV_MTU_4096;
-	device->is_ethernet = true;
 	if (ibv_query_port(device->context, device->port, &port))
 		return;
 	device->mtu = port.active_mtu;
 	device->lmc = port.lmc;
-	device->is_ethernet = port.link_layer == IBV_LINK_LAYER_ETHERNET;
 }
 
 /* An id that is bound to the device gets an event when it is removed. Without one connections end by other errors. */
@@ -164,50 +111,42 @@ static void close_events(struct verbs_device *device)
 	fd_close(device->base.event_fd);
 }
 
-static int verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
+static enum opening verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
 {
 	struct verbs_device *device = zeroed(1, sizeof(*device));
+	enum opening opening = OPENING_FAILED;
+	struct verbs_choice choice;
 	int error;
 
 	if (!device)
-		return ENOMEM;
+		return opening;
 	device->base.ops = &verbs_device_ops;
 	device->base.version = MESSAGES_VERSION;
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
 	STAILQ_INIT(&device->unused_endpoints);
 	verbs_prepare_for_fork();
-	error = open_context(name, index, &device->context);
-	if (error)
+	opening = verbs_choose(device, name, index, &choice);
+	if (opening != OPENING_DONE)
+		goto free_device;
+	opening = OPENING_FAILED;
+	device->context = open_context(choice.candidate.device);
+	if (!device->context)
 		goto free_device;
 	fd_mark(device->context->async_fd);
 	error = ibv_query_device(device->context, &device->limits);
 	if (error) {
-		log_error("cannot query RDMA device %s: %s", ibv_get_device_name(device->context->device),
-			  failure_of("ibv_query_device()", error));
-		error = EIO;
+		log_error("cannot query RDMA device %s: %s", choice.candidate.device, failure_of("ibv_query_device()", error));
 		goto close_context;
 	}
-	if (device->context->device->transport_type == IBV_TRANSPORT_IWARP) {
-		log_error("RDMA device %s speaks iWARP, which is not supported yet; some devices can "
-			  "be switched to RoCE",
-			  ibv_get_device_name(device->context->device));
-		error = EPROTONOSUPPORT;
+	if (open_events(device))
 		goto close_context;
-	}
-	error = open_events(device);
-	if (error)
-		goto close_context;
-	error = verbs_find_addresses(device);
-	if (!error)
-		error = ask_caps(device);
-	if (error) {
-		error = EIO;
-	} else {
+	if (!ask_caps(device)) {
 		learn_port(device);
 		watch_for_removal(device);
+		verbs_tell_choice(device, name, index, &choice);
 		*opened = &device->base;
-		return 0;
+		return OPENING_DONE;
 	}
 	close_events(device);
 close_context:
@@ -215,7 +154,7 @@ close_context:
 free_device:
 	pthread_mutex_destroy(&device->staging.lock);
 	free(device);
-	return error;
+	return opening;
 }
 
 static void verbs_close(struct device *base)

@@ -30,6 +30,7 @@ INSTANTIATE_TEST_SUITE_P(FaultsOpen, OpenFails,
 					 Fault{"ibv_open_device", 1, ENXIO}, Fault{"ibv_open_device", 1, ENOENT},
 					 Fault{"ibv_open_device", 1, EMFILE}, Fault{"ibv_query_device", 1, EIO},
 					 Fault{"ibv_query_device", 1, ENXIO},
+					 Fault{"ibv_query_port", 1, EIO}, Fault{"ibv_query_port", 1, ENXIO},
 					 Fault{"rdma_create_event_channel", 1, ENODEV},
 					 Fault{"rdma_create_event_channel", 1, ENOENT},
 					 Fault{"rdma_create_event_channel", 1, EMFILE},
@@ -60,8 +61,8 @@ TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
 {
 	VIP_NIC_ATTRIBUTES attributes;
 
-	fake_fail("ibv_query_port", 1, EIO);
-	fake_fail("ibv_query_port", 2, EIO);
+	fake_fail("ibv_query_port", 2, EIO); // the first one tells whether the port is active
+	fake_fail("ibv_query_port", 3, EIO);
 	open();
 	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
 	EXPECT_EQ(attributes.NativeMTU, 0u);

@@ -92,8 +92,50 @@ TEST_F(LongAddresses, OfTheNicAreTheBestThatTheDeviceHas)
 
 TEST_F(LongAddresses, ThatCannotBeBoundToAreNotTheNics)
 {
-	fake_fail("rdma_bind_addr", 1, EADDRNOTAVAIL);
+	fake_fail("rdma_bind_addr", 2, EADDRNOTAVAIL);
 	EXPECT_EQ(open_at({"10.9.9.1", "fd00::1"}), "::ffff:10.9.9.1");
+}
+
+TEST_F(LongAddresses, OfAVlanThatHasComeLaterAreNotTheNics)
+{
+	VIP_NIC_ATTRIBUTES attributes{};
+
+	open_with([&](fake_device &device) {
+		set_addresses(device, {"10.9.9.1", "fd00::2", "fd00::1", "fe80::1"});
+		device.vlan[0] = "10.9.8.1";
+		device.vlan[1] = "fd00:100::1";
+	});
+	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	EXPECT_EQ(text_of(attributes.LocalNicAddress), "fd00::1");
+	a = make_vi();
+	EXPECT_EQ(request(a, "nobody", PATIENCE, "10.9.9.1"), VIP_NO_MATCH);
+}
+
+TEST_F(LongAddresses, AreOfTheInterfaceThatIsAskedFor)
+{
+	const std::pair<const char *, const char *> cases[] = {
+		{"eth0.100", "fd00:100::1"},
+		{"fake0@fd00:100::1", "fd00:100::1"},
+		{"fake0@10.9.8.1", "fd00:100::1"}, // of the same interface
+		{"eth0", "fd00::1"},
+		{"fake0@fd00:0:0::2", "fd00::2"},
+		{"eth0@10.9.9.2", "fd00::1"},
+	};
+
+	for (const auto &[name, own] : cases) {
+		VIP_NIC_ATTRIBUTES attributes{};
+		fake_device device;
+
+		fake_device_default(&device);
+		set_addresses(device, {"10.9.9.1", "10.9.9.2", "fd00::2", "fd00::1", "fe80::1"});
+		device.vlan[0] = "10.9.8.1";
+		device.vlan[1] = "fd00:100::1";
+		fake_set_devices(1, &device);
+		open(name);
+		ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS) << name;
+		EXPECT_EQ(text_of(attributes.LocalNicAddress), own) << name;
+		close();
+	}
 }
 
 TEST_F(LongAddresses, OfAnotherDeviceAreNotTheNics)

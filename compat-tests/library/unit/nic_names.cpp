@@ -104,38 +104,6 @@ TEST(NicNames, WithoutVerbsInTheKernelTheFirstIsTheLoopback)
 	EXPECT_EQ(child_opens("nic0", 1, {}, [](fake_device &) { fake_fail("ibv_get_device_list", 1, ENOSYS); }).out, LOOPBACK);
 }
 
-// The message about a NIC that cannot be opened.
-std::string complaint(const char *address, const char *address_bytes)
-{
-	const Child child = child_opens("nic0", 1, {{"VIPL_ADDRESS_BYTES", address_bytes}},
-					[=](fake_device &device) { device.addresses[0] = address; });
-
-	EXPECT_EQ(child.out, "VIP_ERROR_RESOURCE");
-	return child.err;
-}
-
-TEST(NicNames, OfADeviceWithoutAnAddressOfUseAreComplainedAboutInWords)
-{
-	std::string lacks = "vipl: error: RDMA device fake0: in this network namespace rdma_bind_addr() finds no ";
-
-	for (const char *address : {"fd00::1", "fe80::1"})
-		EXPECT_EQ(complaint(address, "6"),
-			  lacks + "IPv4 address; its IPv6 address needs host addresses of 16 bytes "
-				  "(VIPL_ADDRESS_BYTES=16)\n");
-	EXPECT_EQ(complaint(nullptr, "6"), lacks + "IPv4 address\n");
-	EXPECT_EQ(complaint(nullptr, "16"), lacks + "IP address\n");
-}
-
-TEST(NicNames, OfADeviceWithSeveralAddressesMeanTheFirstAndTheLogSaysSo)
-{
-	const Child child = child_opens("nic0", 1, {{"VIPL_LOG", "info"}},
-					[](fake_device &device) { device.addresses[1] = "10.9.9.2"; });
-
-	EXPECT_NE(child.err.find("RDMA device fake0 is reached at 10.9.9.1, and not at 10.9.9.2\n"),
-		  std::string::npos)
-		<< child.err;
-}
-
 TEST(NicNames, JunkInTheMapIsHarmless)
 {
 	for (const char *map : {",", ",,,", "=", "my", "my=fake1,", ",my=fake1", "=fake1,my=fake1",

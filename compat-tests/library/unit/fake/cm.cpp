@@ -64,7 +64,7 @@ static int bind_to(Id *id, const Addr &addr)
 	if (!dev->cm_context)
 		die("no context for device %s: %s", dev->name, strerror(errno));
 	id->verbs = &dev->cm_context->context;
-	id->port_num = 1;
+	id->port_num = dev->cfg.port;
 	id->src = addr;
 	id->state = Cm::BOUND;
 	return 0;

@@ -20,13 +20,18 @@ std::unique_ptr<Device> make_device(const fake_device &cfg)
 	snprintf(dev->name, sizeof dev->name, "%s", cfg.name);
 	dev->cfg.name = dev->name;
 	dev->transport_type = cfg.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
-	for (int i = 0; i < FAKE_MAX_ADDRESSES && cfg.addresses[i]; ++i) {
-		Addr addr;
-		if (!Addr::parse(cfg.addresses[i], addr))
-			die("device %s: \"%s\" is no IP address", cfg.name, cfg.addresses[i]);
-		dev->addrs.push_back(addr);
-		dev->cfg.addresses[i] = nullptr; // the caller's text may be gone later
-	}
+	auto take = [&](const char **addresses) {
+		for (int i = 0; i < FAKE_MAX_ADDRESSES && addresses[i]; ++i) {
+			Addr addr;
+			if (!Addr::parse(addresses[i], addr))
+				die("device %s: \"%s\" is no IP address", cfg.name, addresses[i]);
+			dev->addrs.push_back(addr);
+			addresses[i] = nullptr; // the caller's text may be gone later
+		}
+	};
+	take(dev->cfg.addresses);
+	dev->own_addrs = dev->addrs.size();
+	take(dev->cfg.vlan);
 	return dev;
 }
 
@@ -76,6 +81,16 @@ Device *device_of(const Addr &addr)
 	return nullptr;
 }
 
+uint32_t interface_of(const Device *dev, bool is_vlan)
+{
+	const auto &all = world().devices;
+
+	for (size_t i = 0; i < all.size(); i++)
+		if (all[i].get() == dev)
+			return interface_index(i, is_vlan);
+	return 0;
+}
+
 ibv_mtu Device::mtu() const
 {
 	int code = IBV_MTU_256;
@@ -98,7 +113,7 @@ ibv_gid Device::gid(size_t index) const
 }
 
 // All that a port has. RoCE v1 comes before v2 where the device has both.
-static std::vector<ibv_gid_entry> gid_table(const Device *dev)
+static std::vector<ibv_gid_entry> gid_table(const Device *dev, uint32_t port)
 {
 	const uint32_t latest = dev->cfg.v1_only ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	std::vector<ibv_gid_entry> table;
@@ -107,10 +122,14 @@ static std::vector<ibv_gid_entry> gid_table(const Device *dev)
 		ibv_gid_entry entry{};
 		entry.gid = dev->gid(number);
 		entry.gid_index = static_cast<uint32_t>(table.size());
-		entry.port_num = 1;
+		entry.port_num = dev->cfg.port;
 		entry.gid_type = type;
+		if (!dev->cfg.infiniband)
+			entry.ndev_ifindex = interface_of(dev, number > dev->own_addrs);
 		table.push_back(entry);
 	};
+	if (port != dev->cfg.port)
+		return table;
 	add(0, dev->cfg.infiniband ? uint32_t(IBV_GID_TYPE_IB) : latest);
 	for (size_t i = 0; i < dev->unused_gids; i++)
 		table.emplace_back();
@@ -124,7 +143,7 @@ static std::vector<ibv_gid_entry> gid_table(const Device *dev)
 
 ibv_gid gid_at(const Device *dev, size_t index)
 {
-	std::vector<ibv_gid_entry> table = gid_table(dev);
+	std::vector<ibv_gid_entry> table = gid_table(dev, dev->cfg.port);
 
 	return index < table.size() ? table[index].gid : ibv_gid{};
 }
@@ -149,8 +168,9 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 
 	if (fault)
 		return by_value(fault);
-	if (port_num != 1)
+	if (port_num < 1 || port_num > cfg.port)
 		return by_value(EINVAL);
+	a.state = cfg.port_up && port_num == cfg.port ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a.active_mtu = ctx_of(context)->dev->mtu();
 	a.flags = cfg.grh_required ? IBV_QPF_GRH_REQUIRED : 0;
 	a.max_msg_sz = cfg.max_msg_size;
@@ -186,6 +206,7 @@ void fake_device_default(fake_device *device)
 	device->vendor_id = 0xffffff;
 	device->pkeys[0] = 0xffff;
 	device->keys = FAKE_KEYS_RXE;
+	device->port = 1;
 	device->resize_cq = device->uc = device->atomics = device->port_up = true;
 }
 
@@ -209,6 +230,7 @@ void fake_move_address(const char *address, int index, bool tells)
 	const std::string name = dev->name;
 
 	dev->addrs.clear();
+	dev->own_addrs = SIZE_MAX;
 	dev->unused_gids = static_cast<size_t>(index) - 1;
 	if (address && Addr::parse(address, addr))
 		dev->addrs.push_back(addr);
@@ -281,6 +303,7 @@ int ibv_query_device(ibv_context *context, ibv_device_attr *attr)
 	if (fault)
 		return by_value(fault);
 	*attr = ibv_device_attr{};
+	attr->phys_port_cnt = cfg.port;
 	attr->max_mr_size = cfg.max_mr_size ? cfg.max_mr_size : UINT64_MAX;
 	attr->max_qp = cfg.max_qp;
 	attr->max_qp_wr = cfg.max_qp_wr;
@@ -359,10 +382,10 @@ int ibv_dealloc_pd(ibv_pd *pd)
 	return 0;
 }
 
-int _ibv_query_gid_ex(ibv_context *context, uint32_t, uint32_t index, ibv_gid_entry *entry, uint32_t, size_t)
+int _ibv_query_gid_ex(ibv_context *context, uint32_t port, uint32_t index, ibv_gid_entry *entry, uint32_t, size_t)
 {
 	FAKE_ENTER(ibv_query_gid_ex);
-	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev);
+	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev, port);
 
 	if (fault)
 		return by_value(fault);
@@ -372,10 +395,10 @@ int _ibv_query_gid_ex(ibv_context *context, uint32_t, uint32_t index, ibv_gid_en
 	return entry->port_num ? 0 : by_value(ENODATA); // an empty one
 }
 
-int ibv_query_gid(ibv_context *context, uint8_t, int index, ibv_gid *gid)
+int ibv_query_gid(ibv_context *context, uint8_t port, int index, ibv_gid *gid)
 {
 	FAKE_ENTER(ibv_query_gid);
-	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev);
+	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev, port);
 
 	if (refused(fault, index < 0 || static_cast<size_t>(index) >= table.size()))
 		return -1;

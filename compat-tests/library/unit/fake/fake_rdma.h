@@ -71,6 +71,10 @@ struct fake_device {
 	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
 	bool atomics;   // false: IBV_ATOMIC_NONE, and they are refused
 	bool port_up;
+	bool iwarp;
+	uint8_t port; // that has the addresses; those before it are down
+	bool interface_down;
+	const char *vlan[FAKE_MAX_ADDRESSES]; // addresses of "eth<N>.100", up to the first NULL
 	// The way from this port to others, as rdma_cm tells it.
 	bool infiniband; // link layer: GIDs are the port's, and LIDs count; else RoCE
 	uint16_t lid, pkeys[4]; // partition keys up to the first 0; paths have the first one

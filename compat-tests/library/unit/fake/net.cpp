@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// getifaddrs() of the simulated host: lo and one interface per device.
+// getifaddrs() of the simulated host: lo, one interface per device, and VLANs of these.
 #include "world.h"
 
 #include <cstdlib>
@@ -18,13 +18,13 @@ struct Interface : ifaddrs {
 };
 
 // Puts an entry in front of the list. As on a real host, every interface also has one without an IP address.
-static void add(ifaddrs *&list, const std::string &name, const Addr *addr = nullptr, unsigned flags = 0)
+static void add(ifaddrs *&list, const std::string &name, const Addr *addr = nullptr, unsigned flags = IFF_UP)
 {
 	auto *entry = new Interface;
 
 	entry->name = name;
 	entry->ifa_name = entry->name.data();
-	entry->ifa_flags = flags | IFF_UP;
+	entry->ifa_flags = flags;
 	entry->ifa_next = list;
 	if (addr) {
 		entry->addr.ss_family = addr->is_ipv4() ? AF_INET : AF_INET6;
@@ -54,18 +54,20 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 	*list = nullptr;
 	for (size_t i = w.devices.size(); i-- > 0;) { // the list is built from its end
 		const std::string name = "eth" + std::to_string(i);
-		const auto &addrs = w.devices[i]->addrs;
-		for (size_t j = addrs.size(); j-- > 0;) {
-			Addr addr = addrs[j];
-			addr.scope = addr.link_local() ? interface_index(i) : 0;
-			add(*list, name, &addr);
+		const Device &device = *w.devices[i];
+		const unsigned flags = device.cfg.interface_down ? 0 : IFF_UP;
+		for (size_t j = device.addrs.size(); j-- > 0;) {
+			const bool is_vlan = j >= device.own_addrs;
+			Addr addr = device.addrs[j];
+			addr.scope = addr.link_local() ? interface_index(i, is_vlan) : 0;
+			add(*list, name + (is_vlan ? ".100" : ""), &addr, flags);
 		}
-		add(*list, name);
+		add(*list, name, nullptr, flags);
 	}
 	for (const char *text : {"::1", "127.0.0.1"}) {
 		Addr loopback;
 		Addr::parse(text, loopback);
-		add(*list, "lo", &loopback, IFF_LOOPBACK);
+		add(*list, "lo", &loopback, IFF_LOOPBACK | IFF_UP);
 	}
 	++w.lists;
 	return 0;
@@ -73,7 +75,7 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 
 extern "C" unsigned if_nametoindex(const char *name) noexcept
 {
-	return name[0] == 'e' ? interface_index(strtoul(name + strlen("eth"), nullptr, 10)) : 1;
+	return name[0] == 'e' ? interface_index(strtoul(name + strlen("eth"), nullptr, 10), strchr(name, '.')) : 1;
 }
 
 extern "C" void freeifaddrs(ifaddrs *list) noexcept

@@ -96,7 +96,7 @@ static bool values_ok(const Qp *qp, const ibv_qp_attr &a, int mask)
 {
 	const fake_device &cfg = ctx_of(qp)->dev->cfg;
 
-	if ((mask & IBV_QP_PORT) && a.port_num != 1)
+	if ((mask & IBV_QP_PORT) && a.port_num != cfg.port)
 		return false;
 	if ((mask & IBV_QP_PKEY_INDEX) && (a.pkey_index > 3 || !cfg.pkeys[a.pkey_index]))
 		return false;

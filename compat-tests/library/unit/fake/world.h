@@ -70,6 +70,7 @@ struct Addr {
 struct Device : ibv_device {
 	fake_device cfg{};
 	std::vector<Addr> addrs;
+	size_t own_addrs = SIZE_MAX; // the addresses from this one on are those of the VLAN
 	Context *cm_context = nullptr; // librdmacm's own
 	ibv_gid gid(size_t index) const; // of an address, or of the port
 	size_t unused_gids = 0;		 // before those of addresses
@@ -255,10 +256,11 @@ std::unique_ptr<Device> make_device(const fake_device &cfg);
 Context *open_context(Device *dev);
 void close_context(Context *ctx);
 // The scope of link-local addresses on the interface of the device with this number.
-inline uint32_t interface_index(size_t device)
+inline uint32_t interface_index(size_t device, bool is_vlan = false)
 {
-	return static_cast<uint32_t>(device + 2); // 1 is that of lo
+	return static_cast<uint32_t>(device + 2 + (is_vlan ? 100 : 0)); // 1 is that of lo
 }
+uint32_t interface_of(const Device *dev, bool is_vlan);
 ibv_gid gid_at(const Device *dev, size_t index); // all zeros: there is none
 Device *device_of(const Addr &addr); // by local address; 127.0.0.1 is the first device's
 inline Context *ctx_of(ibv_context *ctx)

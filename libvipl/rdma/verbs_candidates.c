@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The list of candidates for a NIC: verbs_candidates.h. */
+#include "verbs_candidates.h"
+
+#include <dirent.h>
+#include <infiniband/verbs.h>
+#include <linux/if_addr.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/address.h"
+#include "base/fd.h"
+
+#define MOST_GIDS 256u /* of a port: an index has 8 bits */
+
+enum { RANK_GLOBAL, RANK_LINK_LOCAL, RANK_DEPRECATED };
+
+/* What is being listed. */
+struct finder {
+	struct candidates *list;
+	struct own_network network;
+	size_t room;
+	bool takes_ipv6;
+	int error; /* of memory */
+};
+
+struct port {
+	const char *device;
+	uint8_t number;
+	bool is_ethernet;
+	enum ibv_port_state state;
+	struct ibv_gid_entry gids[MOST_GIDS];
+	unsigned gid_count;
+};
+
+/* ---- the list ---- */
+
+/* Adds a candidate. NULL: there is no memory. */
+static struct candidate *add(struct finder *finder, const char *device, const struct port *port)
+{
+	struct candidates *list = finder->list;
+	struct candidate *added;
+
+	if (list->count == finder->room) {
+		added = realloc(list->all, (finder->room + 16) * sizeof(*added));
+		if (!added) {
+			finder->error = cause("realloc()", ENOMEM);
+			return NULL;
+		}
+		list->all = added;
+		finder->room += 16;
+	}
+	added = &list->all[list->count++];
+	*added = (struct candidate){.number = -1, .reason = CANDIDATE_USABLE};
+	snprintf(added->device, sizeof(added->device), "%s", device);
+	if (port) {
+		added->port = port->number;
+		added->is_ethernet = port->is_ethernet;
+	}
+	return added;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+refuse(struct candidate *candidate, enum candidate_reason reason, const char *format, ...)
+{
+	va_list args;
+
+	if (!candidate)
+		return;
+	va_start(args, format);
+	vsnprintf(candidate->why, sizeof(candidate->why), format, args);
+	va_end(args);
+	candidate->reason = reason;
+}
+
+/* ---- an address ---- */
+
+static bool is_link_local(const struct in6_addr *host)
+{
+	return host_is_ipv4(host) ? host->s6_addr[12] == 169 && host->s6_addr[13] == 254 : IN6_IS_ADDR_LINKLOCAL(host);
+}
+
+static bool has_gid(const struct port *port, const struct own_address *address)
+{
+	for (unsigned i = 0; i < port->gid_count; i++)
+		if (port->gids[i].ndev_ifindex == address->index &&
+		    !memcmp(&port->gids[i].gid, &address->host, sizeof(address->host)))
+			return true;
+	return false;
+}
+
+static const char *why_down(const struct port *port)
+{
+	switch (port->state) {
+	case IBV_PORT_INIT:
+	case IBV_PORT_ARMED:
+		return "the port is not active yet: no subnet manager has set it up";
+	default:
+		return "the port is not active: is the cable plugged in?";
+	}
+}
+
+/* rdma_cm has not taken the address. Has it been asked whose it is? */
+static void refuse_unbound(struct candidate *candidate, const struct port *port, const struct own_address *address)
+{
+	if (*address->device)
+		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm takes another port for this address (%s port %u)",
+		       address->device, address->port);
+	else if (address->error != ENODEV && address->error != EADDRNOTAVAIL)
+		refuse(candidate, CANDIDATE_FAILED, "%s", failure_of("rdma_bind_addr()", address->error));
+	else if (address->error == ENODEV && has_gid(port, address))
+		refuse(candidate, CANDIDATE_FAILED,
+		       "librdmacm cannot open the device, though the kernel gives it this address (one of: "
+		       "hca_handle of the cgroup's rdma.max; ulimit -n)");
+	else
+		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm takes no RDMA device for this address");
+}
+
+static bool is_of(const struct own_address *address, const struct port *port)
+{
+	return address->port == port->number && !strcmp(address->device, port->device);
+}
+
+static void judge(const struct finder *finder, struct candidate *candidate, const struct port *port,
+		  const struct own_interface *interface, const struct own_address *address)
+{
+	const bool is_ipv4 = host_is_ipv4(&address->host);
+
+	candidate->host = address->host;
+	host_text(&address->host, candidate->address);
+	candidate->rank = is_link_local(&address->host)                   ? RANK_LINK_LOCAL
+			  : !is_ipv4 && address->flags & IFA_F_DEPRECATED ? RANK_DEPRECATED
+									  : RANK_GLOBAL;
+	if (!interface->is_up)
+		refuse(candidate, CANDIDATE_INTERFACE_DOWN, "the interface is down");
+	else if (port->state != IBV_PORT_ACTIVE)
+		refuse(candidate, CANDIDATE_PORT_DOWN, "%s", why_down(port));
+	else if (finder->network.reason)
+		refuse(candidate, finder->network.reason, "%s", finder->network.why);
+	else if (address->flags & IFA_F_DADFAILED)
+		refuse(candidate, CANDIDATE_TENTATIVE,
+		       "another host has this address (duplicate address detection failed)");
+	else if (address->flags & IFA_F_TENTATIVE && !(address->flags & IFA_F_OPTIMISTIC))
+		refuse(candidate, CANDIDATE_TENTATIVE,
+		       "the address is tentative: duplicate address detection is not done");
+	else if (!is_ipv4 && !finder->takes_ipv6)
+		refuse(candidate, CANDIDATE_LONG_ADDRESS, "IPv6 needs VIPL_ADDRESS_BYTES=16");
+	else if (!is_of(address, port))
+		refuse_unbound(candidate, port, address);
+}
+
+/* ---- an interface ---- */
+
+/*
+ * A GID tells the number of its interface in the network namespace where that is. It is the one of this number here if
+ * the port has a GID of one of its addresses, or one that is made of its hardware address, as a port's first GID is.
+ */
+static bool is_here(const struct finder *finder, const struct port *port, const struct own_interface *interface)
+{
+	static const uint8_t none[sizeof(interface->mac)];
+
+	if (!interface)
+		return false;
+	for (size_t i = 0; i < finder->network.address_count; i++)
+		if (finder->network.addresses[i].index == interface->index &&
+		    has_gid(port, &finder->network.addresses[i]))
+			return true;
+	for (unsigned i = 0; i < port->gid_count; i++) {
+		const uint8_t *gid = port->gids[i].gid.raw, *mac = interface->mac;
+		const uint8_t made[] = {mac[0] ^ 2, mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+
+		if (port->gids[i].ndev_ifindex == interface->index && gid[11] == 0xff && gid[12] == 0xfe &&
+		    memcmp(mac, none, sizeof(none)))
+			return !memcmp(gid + 8, made, sizeof(made));
+	}
+	return true;
+}
+
+static void add_interface(struct finder *finder, const struct port *port, unsigned index)
+{
+	const struct own_interface *interface = own_interface(&finder->network, index);
+	struct candidate *added;
+	bool has_ipv4 = false, has_ipv6 = false;
+
+	if (!is_here(finder, port, interface)) {
+		refuse(add(finder, port->device, port), CANDIDATE_ELSEWHERE,
+		       "its network interface is in another network namespace");
+		return;
+	}
+	for (size_t i = 0; i < finder->network.address_count; i++) {
+		const struct own_address *address = &finder->network.addresses[i];
+
+		if (address->index != index)
+			continue;
+		has_ipv4 |= host_is_ipv4(&address->host);
+		has_ipv6 |= !host_is_ipv4(&address->host);
+		if (!has_ipv4 && has_ipv6 && !finder->takes_ipv6)
+			break;
+		added = add(finder, port->device, port);
+		if (!added)
+			return;
+		added->index = index;
+		snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
+		judge(finder, added, port, interface, address);
+	}
+	if (has_ipv4 || (has_ipv6 && finder->takes_ipv6))
+		return;
+	added = add(finder, port->device, port);
+	if (!added)
+		return;
+	added->index = index;
+	snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
+	if (!interface->is_up)
+		refuse(added, CANDIDATE_INTERFACE_DOWN, "the interface is down");
+	else if (has_ipv6)
+		refuse(added, CANDIDATE_LONG_ADDRESS,
+		       "the interface has no IPv4 address; its IPv6 address needs host addresses of 16 bytes "
+		       "(VIPL_ADDRESS_BYTES=16)");
+	else
+		refuse(added, CANDIDATE_NO_ADDRESS, "the interface has no %s address",
+		       finder->takes_ipv6 ? "IP" : "IPv4");
+}
+
+/* ---- a port ---- */
+
+static void read_gids(struct ibv_context *context, struct port *port)
+{
+	for (unsigned i = 0; i < MOST_GIDS; i++) {
+		int error = ibv_query_gid_ex(context, port->number, i, &port->gids[port->gid_count], 0);
+
+		if (!error)
+			port->gid_count++;
+		else if (error != ENODATA) /* an empty one */
+			break;
+	}
+}
+
+/* The least number of an interface of the port that is above this one, or 0. */
+static unsigned next_interface(const struct finder *finder, const struct port *port, unsigned above)
+{
+	unsigned next = 0;
+
+	for (size_t i = 0; i < finder->network.address_count; i++) {
+		const struct own_address *address = &finder->network.addresses[i];
+
+		if (is_of(address, port) && address->index > above && (!next || address->index < next))
+			next = address->index;
+	}
+	for (unsigned i = 0; i < port->gid_count; i++) {
+		const unsigned index = port->gids[i].ndev_ifindex;
+
+		if (index > above && (!next || index < next))
+			next = index;
+	}
+	return next;
+}
+
+/* Only rdma_cm knows the interfaces of InfiniBand, and it may have failed. */
+static void refuse_without_interface(const struct finder *finder, struct candidate *added)
+{
+	if (finder->network.reason) {
+		refuse(added, finder->network.reason, "%s", finder->network.why);
+		return;
+	}
+	for (size_t i = 0; i < finder->network.address_count; i++) {
+		const int error = finder->network.addresses[i].error;
+
+		if (error && error != ENODEV && error != EADDRNOTAVAIL) {
+			refuse(added, CANDIDATE_FAILED, "%s", failure_of("rdma_bind_addr()", error));
+			return;
+		}
+	}
+	refuse(added, CANDIDATE_NO_ADDRESS, "no network interface of it has an address in this network namespace");
+}
+
+static void add_port(struct finder *finder, struct ibv_context *context, const char *device, uint8_t number)
+{
+	struct port port = {.device = device, .number = number};
+	struct ibv_port_attr attributes;
+	int error = ibv_query_port(context, number, &attributes);
+	unsigned index = 0;
+
+	if (error) {
+		refuse(add(finder, device, &port), CANDIDATE_FAILED, "%s", failure_of("ibv_query_port()", error));
+		return;
+	}
+	port.is_ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+	port.state = attributes.state;
+	if (port.is_ethernet)
+		read_gids(context, &port);
+	/* What failed before there was a list of interfaces is the cause of all. */
+	while (finder->network.interfaces && (index = next_interface(finder, &port, index)))
+		add_interface(finder, &port, index);
+	if (finder->list->count && !strcmp(finder->list->all[finder->list->count - 1].device, device) &&
+	    finder->list->all[finder->list->count - 1].port == number)
+		return;
+	if (port.state != IBV_PORT_ACTIVE)
+		refuse(add(finder, device, &port), CANDIDATE_PORT_DOWN, "%s", why_down(&port));
+	else
+		refuse_without_interface(finder, add(finder, device, &port));
+}
+
+/* ---- a device ---- */
+
+#define CLASS_VERBS "/sys/class/infiniband"
+
+/* Finds the name of the device's file in /dev/infiniband. */
+static bool find_node(const char *device, char node[64])
+{
+	static const char of_class[] = "/sys/class/infiniband_verbs";
+	DIR *files = opendir(of_class);
+	const struct dirent *entry;
+	bool found = false;
+
+	while (files && !found && (entry = readdir(files))) {
+		char path[320], name[DEVICE_NAME_LEN] = "";
+		FILE *file;
+
+		snprintf(path, sizeof(path), "%s/%s/ibdev", of_class, entry->d_name);
+		file = fopen(path, "re");
+		found = file && fscanf(file, "%63s", name) == 1 && !strcmp(name, device);
+		if (found)
+			snprintf(node, 64, "/dev/infiniband/%.40s", entry->d_name);
+		if (file)
+			fclose(file);
+	}
+	if (files)
+		closedir(files);
+	return found;
+}
+
+/* libibverbs may tell another error than that of the file. Returns false if the file can be opened. */
+static bool refuse_by_node(struct candidate *added, const char *device)
+{
+	char node[64];
+	int fd, error;
+
+	if (!find_node(device, node)) {
+		refuse(added, CANDIDATE_NO_UVERBS, "the kernel does not let programs use it: modprobe ib_uverbs");
+		return true;
+	}
+	fd = fd_above_standard(open(node, O_RDWR | O_CLOEXEC), NULL);
+	error = fd < 0 ? errno : 0;
+	if (fd >= 0)
+		close(fd);
+	if (error == ENOENT)
+		refuse(added, CANDIDATE_NO_NODE, "there is no %s here, which a container has to be given", node);
+	else if (error == EPERM)
+		refuse(added, CANDIDATE_ELSEWHERE,
+		       "another network namespace has it (rdma system show), or this container may not open %s", node);
+	else if (error == EACCES)
+		refuse(added, CANDIDATE_NO_PERMISSION, "this user may not open %s", node);
+	else if (error)
+		refuse(added, CANDIDATE_FAILED, "cannot open %s: %s", node, failure_of("open()", error));
+	return error;
+}
+
+static void add_device(struct finder *finder, struct ibv_device *device)
+{
+	const char *name = ibv_get_device_name(device);
+	struct ibv_device_attr attributes;
+	struct ibv_context *context;
+	int error;
+
+	if (device->transport_type == IBV_TRANSPORT_IWARP) {
+		refuse(add(finder, name, NULL), CANDIDATE_IWARP,
+		       "the device speaks iWARP, which is not supported yet; some devices can be switched to RoCE");
+		return;
+	}
+	errno = 0;
+	context = ibv_open_device(device);
+	if (!context) {
+		const char *failed = failure_of("ibv_open_device()", errno ? errno : ENODEV);
+		struct candidate *added = add(finder, name, NULL);
+
+		refuse(added, CANDIDATE_FAILED, "%s", failed);
+		if (!access(CLASS_VERBS, F_OK))
+			refuse_by_node(added, name);
+		return;
+	}
+	error = ibv_query_device(context, &attributes);
+	if (error)
+		refuse(add(finder, name, NULL), CANDIDATE_FAILED, "%s", failure_of("ibv_query_device()", error));
+	for (unsigned port = 1; !error && port <= attributes.phys_port_cnt; port++)
+		add_port(finder, context, name, (uint8_t)port);
+	ibv_close_device(context);
+}
+
+/* Devices of the kernel that libibverbs does not list. */
+static void add_absent_ones(struct finder *finder, struct ibv_device **list, int count)
+{
+	struct dirent **entries;
+	const int all = scandir(CLASS_VERBS, &entries, NULL, alphasort);
+
+	for (int each = 0; each < all; each++) {
+		const char *name = entries[each]->d_name;
+		int i = 0;
+
+		while (i < count && strcmp(ibv_get_device_name(list[i]), name) != 0)
+			i++;
+		if (i == count && name[0] != '.') {
+			struct candidate *added = add(finder, name, NULL);
+
+			if (!refuse_by_node(added, name))
+				refuse(added, CANDIDATE_NO_PROVIDER,
+				       "libibverbs has no driver for it: see the package ibverbs-providers");
+		}
+		free(entries[each]);
+	}
+	if (all >= 0)
+		free(entries);
+}
+
+/* ---- all ---- */
+
+int candidates_find(struct candidates *out)
+{
+	struct finder finder = {.list = out, .takes_ipv6 = host_length() == LONG_HOST_LEN};
+	int count = 0;
+	struct ibv_device **list = ibv_get_device_list(&count);
+
+	*out = (struct candidates){0};
+	if (!list && errno != ENOSYS) /* by which libibverbs says that the kernel has none */
+		refuse(add(&finder, "", NULL), CANDIDATE_FAILED, "cannot list the RDMA devices: %s",
+		       failure_of("ibv_get_device_list()", errno));
+	if (count)
+		own_network_find(&finder.network);
+	for (int i = 0; i < count; i++)
+		add_device(&finder, list[i]);
+	if (!out->count || *out->all[0].device)
+		add_absent_ones(&finder, list, count);
+	if (list)
+		ibv_free_device_list(list);
+	own_network_free(&finder.network);
+	candidates_number(out);
+	if (finder.error)
+		candidates_free(out);
+	return finder.error;
+}
+
+void candidates_free(struct candidates *list)
+{
+	free(list->all);
+	*list = (struct candidates){0};
+}

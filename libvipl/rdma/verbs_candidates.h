@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a NIC can be: one list of the RDMA devices of this machine, their ports, the ports' network interfaces, and the
+ * addresses there, with the reason why each can or cannot be used. VipOpenNic chooses from it. vip_info prints it, so
+ * these files call nothing of the library but base/.
+ */
+#ifndef VIPL_VERBS_CANDIDATES_H
+#define VIPL_VERBS_CANDIDATES_H
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/cause.h"
+
+#define DEVICE_NAME_LEN 64 /* IBV_SYSFS_NAME_MAX */
+
+enum candidate_reason {
+	CANDIDATE_USABLE,
+	CANDIDATE_FAILED, /* a call has failed, so it is not known */
+	/* It cannot be used as things are: */
+	CANDIDATE_NO_UVERBS,
+	CANDIDATE_NO_NODE,
+	CANDIDATE_NO_PERMISSION,
+	CANDIDATE_NO_PROVIDER,
+	CANDIDATE_NO_MANAGER, /* rdma_cm */
+	CANDIDATE_IWARP,
+	CANDIDATE_ELSEWHERE, /* in another network namespace */
+	CANDIDATE_PORT_DOWN,
+	CANDIDATE_INTERFACE_DOWN,
+	CANDIDATE_NO_ADDRESS,
+	CANDIDATE_TENTATIVE,
+	CANDIDATE_LONG_ADDRESS, /* the program does not take it */
+	CANDIDATE_NOT_TAKEN,    /* by rdma_cm */
+};
+
+struct candidate {
+	char device[DEVICE_NAME_LEN];   /* empty: the devices could not be listed */
+	char interface[IF_NAMESIZE];    /* empty: none is known */
+	uint8_t port;                   /* 0: none is known */
+	bool is_ethernet;               /* RoCE; else InfiniBand */
+	struct in6_addr host;           /* all zeros: there is none */
+	char address[INET6_ADDRSTRLEN]; /* its text, or empty */
+	unsigned index;                 /* of the interface */
+	unsigned rank;                  /* of addresses that can be used, those of the least rank come first */
+	int number;                     /* of the NIC that it is by the old names (nic0, ...), or -1 */
+	enum candidate_reason reason;
+	char why[400]; /* it cannot be used */
+};
+
+struct candidates {
+	struct candidate *all;
+	size_t count; /* 0: the kernel has no RDMA device */
+};
+
+/* The ports by device, the interfaces of a port by number, the addresses of an interface by family and age. 0 or errno:
+ * no list. */
+int candidates_find(struct candidates *list);
+void candidates_free(struct candidates *list);
+
+/* ---- verbs_choice.c ---- */
+
+/* Gives the best candidate of each port the next number, and the best one of the other family beside it the same. */
+void candidates_number(struct candidates *list);
+bool candidates_share_port(const struct candidate *a, const struct candidate *b);
+/* Whether a candidate of this port can be used. */
+bool candidates_use_port(const struct candidates *list, const struct candidate *port);
+/* The one that the NIC with this number is at. NULL: there are not so many. */
+const struct candidate *candidate_numbered(const struct candidates *list, unsigned number);
+/* May it have this name? DEVICE or INTERFACE, DEVICE:PORT, each also with @ADDRESS behind it. */
+bool candidate_is_called(const struct candidate *candidate, const char *name);
+/* The best one of this name. NULL: there is none. */
+const struct candidate *candidate_named(const struct candidates *list, const char *name);
+/* The best one of this family on the interface of `other`, which can be used; NULL if there is none. */
+const struct candidate *candidate_beside(const struct candidates *list, const struct candidate *other, bool ipv4);
+
+#define PLACE_TEXT 192
+/* "DEVICE port PORT, INTERFACE, ADDRESS", as much of it as there is. */
+void candidate_place(const struct candidate *candidate, char out[PLACE_TEXT]);
+
+/* ---- verbs_interfaces.c ---- */
+
+struct own_interface {
+	unsigned index;
+	char name[IF_NAMESIZE];
+	bool is_up;
+	uint8_t mac[6]; /* all zeros: it has none, or another kind */
+};
+
+struct own_address {
+	struct sockaddr_storage socket;
+	struct in6_addr host;
+	unsigned index;               /* of its interface */
+	unsigned flags;               /* IFA_F_, of an IPv6 address */
+	char device[DEVICE_NAME_LEN]; /* that rdma_cm takes for it; empty: none */
+	uint8_t port;
+	int error; /* by which rdma_cm does not take it */
+};
+
+/* The interfaces of this network namespace, and their addresses: IPv4 before IPv6, and the oldest of an interface
+ * first. */
+struct own_network {
+	struct own_interface *interfaces;
+	struct own_address *addresses;
+	size_t interface_count, address_count;
+	enum candidate_reason reason; /* CANDIDATE_USABLE, or why there is no list, or rdma_cm cannot be asked */
+	char why[400];
+};
+
+void own_network_find(struct own_network *network);
+void own_network_free(struct own_network *network);
+/* NULL: there is none with this index. */
+const struct own_interface *own_interface(const struct own_network *network, unsigned index);
+
+#endif
