@@ -110,7 +110,7 @@ const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MA
  * The standard does not define the structure of a host address. Here 6 bytes start with an IPv4 address, and
  * 16 bytes are an IPv6 address.
  */
-const char *host_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX])
+const char *host_name_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX])
 {
 	if (len == 6 && inet_ntop(AF_INET, host, text, ADDRESS_TEXT_MAX))
 		return text;

@@ -46,7 +46,7 @@ void hold_standard_files(void);
 int status_with_output(int status);
 
 /* Returns the host part of an address as an IP address, or in hex. */
-const char *host_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX]);
+const char *host_name_text(const uint8_t *host, size_t len, char text[ADDRESS_TEXT_MAX]);
 
 /* Returns bytes in hex, separated by colons. */
 const char *hex_text(const uint8_t *bytes, size_t len, char text[ADDRESS_TEXT_MAX]);

@@ -1,19 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "health.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
-#define CLASS_VERBS  "/sys/class/infiniband"
-#define CLASS_UVERBS "/sys/class/infiniband_verbs"
-#define DEV_DIR      "/dev/infiniband"
+#define DEV_DIR "/dev/infiniband"
 
 enum {
 	/* Even small programs need more memory to lock than this. */
@@ -30,30 +23,38 @@ static const char no_device_remedy[] =
 	"iproute2. If there is no module rdma_rxe, install a kernel that has it (Debian:\n"
 	"linux-image-amd64; the cloud kernel has not).";
 
-static const char no_permission_remedy[] =
-	"The udev rules of the package rdma-core let everybody use this file. Where they do\n"
-	"not, see which group owns it (ls -l " DEV_DIR ") and add the user to that group\n"
-	"(adduser USER GROUP, then log in again). In a container the file has to be handed\n"
-	"in (docker run --device=" DEV_DIR "/NAME).";
-
-static const char no_uverbs_remedy[] =
-	"Load the kernel module, as root: modprobe ib_uverbs\n"
-	"In a container the file has to be handed in (docker run --device=" DEV_DIR "/NAME).";
-
-static const char no_cm_remedy[] =
-	"Load the kernel module, as root: modprobe rdma_ucm\n"
-	"With the package rdma-core installed this happens at each start of the system.\n"
-	"In a container the file has to be handed in (docker run --device=" DEV_DIR "/NAME).";
-
-static const char port_remedy[] = "Switch its network device on, as root: ip link set dev eth0 up\n"
-				  "The command \"rdma link\" tells which one it is.";
+/* Of what cannot be used. The problem names the device and the interface. */
+static const char *const remedies[] = {
+	[CANDIDATE_FAILED] = "The call that has failed is named. VIPL_LOG=info and the kernel's log may say more.",
+	[CANDIDATE_NO_UVERBS] = "Load the kernel module, as root: modprobe ib_uverbs",
+	[CANDIDATE_NO_NODE] = "In a container the file has to be handed in (docker run --device=" DEV_DIR ").\n"
+			      "Elsewhere udev makes it, from the module ib_uverbs.",
+	[CANDIDATE_NO_PERMISSION] =
+		"The udev rules of the package rdma-core let everybody use this file. Where they do\n"
+		"not, see which group owns it (ls -l " DEV_DIR ") and add the user to that group\n"
+		"(adduser USER GROUP, then log in again). In a container the file has to be handed\n"
+		"in (docker run --device=" DEV_DIR ").",
+	[CANDIDATE_NO_PROVIDER] = "Install the package ibverbs-providers.",
+	[CANDIDATE_NO_MANAGER] = "Load the kernel module, as root: modprobe rdma_ucm\n"
+				 "With the package rdma-core installed this happens at each start of the system.\n"
+				 "In a container " DEV_DIR "/rdma_cm has to be handed in.",
+	[CANDIDATE_IWARP] = "See the driver's documentation for RoCE.",
+	[CANDIDATE_ELSEWHERE] = "Run the program in that network namespace, or move it here, as root:\n"
+				"ip link set dev eth0 netns NAME; if \"rdma system show\" says exclusive, the\n"
+				"device, too: rdma dev set DEVICE netns NAME",
+	[CANDIDATE_PORT_DOWN] = "The command \"rdma link\" tells the state. InfiniBand needs a subnet manager (opensm).",
+	[CANDIDATE_INTERFACE_DOWN] = "Switch it on, as root: ip link set dev INTERFACE up",
+	[CANDIDATE_NO_ADDRESS] = "Give its interface one, as root: ip address add ADDRESS/BITS dev INTERFACE",
+	[CANDIDATE_TENTATIVE] = "Wait for some seconds. If that does not help, see \"ip -6 address\".",
+	[CANDIDATE_LONG_ADDRESS] = "Give the interface an IPv4 address, or set VIPL_ADDRESS_BYTES=16 for programs that\n"
+				   "ask the NIC for the length of addresses.",
+	[CANDIDATE_NOT_TAKEN] = "See \"rdma link\", and \"ip route get ADDRESS\".",
+};
 
 static const char memlock_remedy[] =
 	"Raise it: for this shell with ulimit -l KIBIBYTES, up to the hard limit; for good in\n"
 	"/etc/security/limits.conf (USER - memlock unlimited, then log in again); for a\n"
 	"service with LimitMEMLOCK=infinity in its unit.";
-
-static const char provider_remedy[] = "Install the package ibverbs-providers.";
 
 struct report {
 	struct finding *findings;
@@ -77,64 +78,25 @@ static void add(struct report *report, const char *remedy, const char *format, .
 	va_end(args);
 }
 
-/* Opens the file, because access() does not see every way in which a container refuses a device. */
-static void check_file(struct report *report, const char *path, const char *absent_remedy)
+/* Of each port that cannot be used, the first reason. */
+static void check_ports(struct report *report, const struct candidates *list)
 {
-	int fd = open(path, O_RDWR | O_CLOEXEC);
+	bool lacks_manager = false;
 
-	if (fd >= 0)
-		close(fd);
-	else if (errno == EACCES || errno == EPERM)
-		add(report, no_permission_remedy, "no permission to open %s", path);
-	else
-		add(report, absent_remedy, "cannot open %s: %s", path, strerror(errno));
-}
+	if (!list->count)
+		add(report, no_device_remedy, "there is no RDMA device in /sys/class/infiniband, so only programs of this machine "
+					      "can be reached");
+	for (size_t i = 0; i < list->count; ++i) {
+		const struct candidate *each = &list->all[i];
+		char place[PLACE_TEXT];
 
-static void check_port(struct report *report, const char *path)
-{
-	FILE *file = fopen(path, "re");
-	char device[64], port[8], state[32];
-
-	if (!file)
-		return;
-	/* The file says, for example, "4: ACTIVE". */
-	if (fscanf(file, "%*d: %31s", state) == 1 && strcmp(state, "ACTIVE") != 0 &&
-	    sscanf(path, CLASS_VERBS "/%63[^/]/ports/%7[^/]", device, port) == 2)
-		add(report, port_remedy, "port %s of the RDMA device %s is not active but %s", port,
-		    device, state);
-	fclose(file);
-}
-
-/* Returns false when there is no device: nothing else matters then. */
-static bool check_devices(struct report *report)
-{
-	glob_t ports;
-	bool found = !glob(CLASS_VERBS "/*/ports/*/state", 0, NULL, &ports);
-
-	for (size_t i = 0; found && i < ports.gl_pathc; ++i)
-		check_port(report, ports.gl_pathv[i]);
-	globfree(&ports);
-	if (!found)
-		add(report, no_device_remedy, "there is no RDMA device in " CLASS_VERBS
-				       ", so only programs of this machine can be reached");
-	return found;
-}
-
-static void check_uverbs(struct report *report)
-{
-	glob_t devices;
-	bool found = !glob(CLASS_UVERBS "/uverbs*", 0, NULL, &devices);
-
-	for (size_t i = 0; found && i < devices.gl_pathc; ++i) {
-		const char *name = strrchr(devices.gl_pathv[i], '/') + 1;
-		char path[64];
-
-		snprintf(path, sizeof(path), DEV_DIR "/%s", name);
-		check_file(report, path, no_uverbs_remedy);
+		if ((i && candidates_share_port(each, each - 1)) || candidates_use_port(list, each) ||
+		    (each->reason == CANDIDATE_NO_MANAGER && lacks_manager))
+			continue;
+		lacks_manager |= each->reason == CANDIDATE_NO_MANAGER;
+		candidate_place(each, place);
+		add(report, remedies[each->reason], "%s%s%s", place, *place ? ": " : "", each->why);
 	}
-	globfree(&devices);
-	if (!found)
-		add(report, no_uverbs_remedy, "the kernel does not let programs use RDMA devices");
 }
 
 /* Processes with CAP_IPC_LOCK have no limit on locked memory. */
@@ -168,30 +130,11 @@ static void check_memlock(struct report *report)
 	    (unsigned long long)limit.rlim_cur >> 10, hard);
 }
 
-/* libibverbs loads a driver for each kind of device. The drivers are in a package of their own. */
-static void check_provider(struct report *report)
-{
-	glob_t drivers;
-	bool found;
-
-	glob("/usr/lib*/libibverbs/*.so", 0, NULL, &drivers);
-	glob("/usr/lib*/*/libibverbs/*.so", GLOB_APPEND, NULL, &drivers);
-	found = drivers.gl_pathc > 0;
-	globfree(&drivers);
-	if (!found)
-		add(report, provider_remedy, "the verbs drivers of user space are not installed");
-}
-
-int find_problems(struct finding findings[MAX_FINDINGS], bool no_nic)
+int find_problems(struct finding findings[MAX_FINDINGS], const struct candidates *list)
 {
 	struct report report = {.findings = findings};
 
-	if (check_devices(&report)) {
-		check_uverbs(&report);
-		check_file(&report, DEV_DIR "/rdma_cm", no_cm_remedy);
-	}
-	if (no_nic)
-		check_provider(&report);
+	check_ports(&report, list);
 	check_memlock(&report);
 	return report.count;
 }

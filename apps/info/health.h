@@ -1,21 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds out what a VI NIC needs and this system lacks. It looks at the system itself. */
+/* Says what a VI NIC needs and this system lacks: RDMA ports that can be used, and memory that may be locked. */
 #ifndef VIP_APPS_HEALTH_H
 #define VIP_APPS_HEALTH_H
 
-#include <stdbool.h>
+#include "rdma/verbs_candidates.h"
 
 struct finding {
-	char problem[256];
+	char problem[600];
 	const char *remedy;
 };
 
 enum { MAX_FINDINGS = 16 };
 
-/*
- * Looks for problems and returns the number of findings. no_nic: no NIC except the loopback one
- * could be opened, so a driver in user space may be missing.
- */
-int find_problems(struct finding findings[MAX_FINDINGS], bool no_nic);
+/* Returns the number of findings. */
+int find_problems(struct finding findings[MAX_FINDINGS], const struct candidates *list);
 
 #endif

@@ -20,8 +20,6 @@ struct settings {
 	bool problems; /* print the problems only */
 };
 
-enum { MAX_NICS = 64 };
-
 #define LOOPBACK "via_lo" /* it always exists, and is nic0 where there is no other NIC */
 
 /* The attributes of type VIP_ULONG: their keys, meanings and units. */
@@ -133,7 +131,7 @@ static void print_nic_json(const char *name, const VIP_NIC_ATTRIBUTES *a, bool i
 	json_begin(is_first, "nic", name);
 	json_text("Name", a->Name);
 	json_text("LocalNicAddress", hex_text(a->LocalNicAddress, a->NicAddressLen, hex));
-	json_text("host", host_text(a->LocalNicAddress, a->NicAddressLen, host));
+	json_text("host", host_name_text(a->LocalNicAddress, a->NicAddressLen, host));
 	json_number("NicAddressLen", a->NicAddressLen);
 	json_number("MaxDiscriminatorLen", a->MaxDiscriminatorLen);
 	printf(",\n     \"ThreadSafe\": %s", a->ThreadSafe ? "true" : "false");
@@ -150,7 +148,7 @@ static void print_nic(const char *name, const VIP_NIC_ATTRIBUTES *a)
 	char hex[ADDRESS_TEXT_MAX], host[ADDRESS_TEXT_MAX];
 
 	hex_text(a->LocalNicAddress, a->NicAddressLen, hex);
-	host_text(a->LocalNicAddress, a->NicAddressLen, host);
+	host_name_text(a->LocalNicAddress, a->NicAddressLen, host);
 	printf("%s: %s\n", name, a->Name);
 	printf("    %-36s%s (%s)\n", "address of this host", host, hex);
 	printf("    %-36s%u bytes\n", "length of host addresses", a->NicAddressLen);
@@ -184,31 +182,71 @@ static VIP_RETURN show_nic(const char *name, bool json, bool is_first, bool *is_
 	return code;
 }
 
-/* Returns how many NICs can be opened. *others is how many of them are not the loopback NIC. */
-static int show_nics(const struct settings *s, int *others)
+/* Shows it, or says why it cannot be used. */
+static bool show_or_complain(const char *name, bool json, bool is_first, bool *is_loopback)
 {
-	VIP_RETURN code = VIP_SUCCESS;
-	const char *name = s->nic;
+	VIP_RETURN code = show_nic(name, json, is_first, is_loopback);
+
+	if (code != VIP_SUCCESS)
+		complain_code(code, "cannot use NIC %s", name);
+	return code == VIP_SUCCESS;
+}
+
+/* Returns how many NICs can be opened. One that cannot be does not hide those behind it. */
+static int show_nics(const struct settings *s, const struct candidates *list)
+{
 	bool loopback_shown = false;
-	char numbered[16];
+	char name[16];
 	int count = 0;
 
-	while (code == VIP_SUCCESS && count < (s->nic ? 1 : MAX_NICS)) {
-		if (!s->nic) {
-			snprintf(numbered, sizeof(numbered), "nic%d", count);
-			name = numbered;
-		}
-		code = show_nic(name, s->json, !count, &loopback_shown);
-		count += code == VIP_SUCCESS;
+	if (s->nic)
+		return show_or_complain(s->nic, s->json, true, &loopback_shown);
+	for (unsigned i = 0; !i || candidate_numbered(list, i); ++i) {
+		snprintf(name, sizeof(name), "nic%u", i);
+		count += show_or_complain(name, s->json, !count, &loopback_shown);
 	}
-	/* A failure after the first NIC means that there are no more NICs. */
-	if (!count)
-		complain_code(code, "cannot use NIC %s", name);
-	*others = count - loopback_shown;
-	if (!s->nic && !loopback_shown &&
-	    show_nic(LOOPBACK, s->json, !count, &loopback_shown) == VIP_SUCCESS)
-		count++;
+	if (!loopback_shown)
+		count += show_or_complain(LOOPBACK, s->json, !count, &loopback_shown);
 	return count;
+}
+
+/* "nic0"; else what can be used is so by its name only. */
+static const char *nic_of(const struct candidate *candidate, char name[16])
+{
+	snprintf(name, 16, "nic%d", candidate->number);
+	if (candidate->reason == CANDIDATE_USABLE)
+		return candidate->number < 0 ? "by name" : name;
+	return "no";
+}
+
+static void print_candidates(const struct candidates *list)
+{
+	char name[16], place[PLACE_TEXT];
+
+	if (list->count)
+		puts("\nRDMA devices, their ports, interfaces and addresses. A NIC may be called DEVICE,\n"
+		     "DEVICE:PORT, DEVICE@ADDRESS or INTERFACE:");
+	for (size_t i = 0; i < list->count; ++i) {
+		candidate_place(&list->all[i], place);
+		printf("    %-8s%s%s%s\n", nic_of(&list->all[i], name), place, *list->all[i].why ? ": " : "", list->all[i].why);
+	}
+}
+
+static void print_candidates_json(const struct candidates *list)
+{
+	for (size_t i = 0; i < list->count; ++i) {
+		const struct candidate *each = &list->all[i];
+		char name[16];
+
+		json_begin(!i, "device", each->device);
+		json_number("port", each->port);
+		json_text("interface", each->interface);
+		json_text("address", each->address);
+		printf(",\n     \"usable\": %s", each->reason == CANDIDATE_USABLE ? "true" : "false");
+		json_text("nic", each->number < 0 || each->reason != CANDIDATE_USABLE ? "" : nic_of(each, name));
+		json_text("why", each->why);
+		putchar('}');
+	}
 }
 
 static void print_findings(const struct finding *findings, int count)
@@ -239,12 +277,12 @@ static void usage(void)
 {
 	puts("Usage: vip_info [OPTION]...\n"
 	     "Lists the VI NICs of this host with their attributes: sizes in bytes, all other\n"
-	     "numbers are how many there can be. Then says what is missing on this system\n"
-	     "for VI NICs, and how to get it.\n"
+	     "numbers are how many there can be. Then lists RDMA devices, ports, interfaces and\n"
+	     "addresses, which NIC each one is, or why it cannot be used, and how to mend that.\n"
 	     "\n"
-	     "  -n, --nic=NAME  only this NIC (default: nic0, nic1 and so on, to the first one\n"
-	     "                  that cannot be opened, and the loopback device via_lo)\n"
-	     "  -p, --problems  only what is missing; opens no NIC\n"
+	     "  -n, --nic=NAME  only this NIC (default: nic0, nic1 and so on, and the loopback\n"
+	     "                  device via_lo)\n"
+	     "  -p, --problems  only that list, and what is missing; opens no NIC\n"
 	     "  -j, --json      print JSON; attributes have the names of VIP_NIC_ATTRIBUTES\n"
 	     "  -h, --help      print this and end\n"
 	     "      --version   print the version and end\n"
@@ -297,21 +335,29 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 static int show(const struct settings *settings)
 {
 	struct finding findings[MAX_FINDINGS];
-	int num_nics = 0, num_others = 1, num_findings;
+	struct candidates list;
+	int nics = 0, num_findings, error = candidates_find(&list);
 
+	if (error)
+		complain("cannot list the RDMA devices: %s", failure(error));
 	if (settings->json)
 		printf("{\n  \"nics\": [");
 	if (!settings->problems)
-		num_nics = show_nics(settings, &num_others);
-	num_findings = find_problems(findings, !num_others);
+		nics = show_nics(settings, &list);
+	num_findings = settings->nic && nics ? 0 : find_problems(findings, &list);
 	if (settings->json) {
+		printf("],\n  \"candidates\": [");
+		print_candidates_json(&list);
 		printf("],\n  \"problems\": [");
 		print_findings_json(findings, num_findings);
 		puts("]\n}");
 	} else {
+		if (!settings->nic || !nics)
+			print_candidates(&list);
 		print_findings(findings, num_findings);
 	}
-	return num_nics || settings->problems ? EXIT_OK : EXIT_FAILED;
+	candidates_free(&list);
+	return nics || settings->problems ? EXIT_OK : EXIT_FAILED;
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What vip_info and vip_run say of RDMA devices in awkward states, and that VIs connect by the names of those that can be used:
+candidates.py VIP_INFO VIP_RUN PAIR VIP_PINGPONG
+
+It adds four soft-RoCE devices, behind those that are there: on an interface that is down, on one without an IPv4 address, on one
+with two addresses and a VLAN, and on one in the same subnet as that, with an IPv6 address that stays tentative, because the
+detection of duplicates takes a day."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+INFO, RUN, PAIR, PINGPONG = sys.argv[1:]
+DEVICES = ["vipdown", "vipnone", "vipvlan", "vipsame"]  # and their interfaces, with an i in front
+SETUP = """
+ip link add ivipdown type dummy; ip address add 10.77.1.1/24 dev ivipdown
+ip link add ivipnone type dummy; ip link set ivipnone up
+ip link add ivipvlan type dummy; ip link set ivipvlan up
+ip address add 10.77.3.1/24 dev ivipvlan; ip address add 10.77.3.2/24 dev ivipvlan; ip address add fd00:77::1/64 dev ivipvlan nodad
+ip link add link ivipvlan name ivip.100 type vlan id 100; ip link set ivip.100 up
+ip address add 10.77.100.1/24 dev ivip.100; ip address add fd00:77:100::1/64 dev ivip.100 nodad
+ip link add ivipsame type dummy; ip link set ivipsame arp on
+echo 1 >/proc/sys/net/ipv6/conf/ivipsame/accept_dad; echo 100000000 >/proc/sys/net/ipv6/neigh/ivipsame/retrans_time_ms
+ip link set ivipsame up; ip address add 10.77.3.4/24 dev ivipsame
+ip address add fd00:77:4::1/64 dev ivipsame; ip address add fd00:77:4::2/64 dev ivipsame nodad
+ip address add fd00:77:4::3/64 dev ivipsame nodad preferred_lft 0
+"""
+
+
+def run(*command, **environment):
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "VIPL_LOG": "info", **environment})
+
+
+def shell(*lines, check=True):
+    return subprocess.run(["sh", "-ec" if check else "-c", "\n".join(lines)], capture_output=True, text=True, check=check).stdout
+
+
+def ours(text):
+    """Of the list, the lines of our devices, without addresses that the kernel has chosen."""
+    return [re.sub("nic[0-9]+ ", "nicN ", line).split() for line in text.splitlines()
+            if re.match(r"    (nic\d+|by name|no) +vip", line) and "fe80:" not in line]
+
+
+class Candidates(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tearDownClass()
+        shell("modprobe 8021q || true", SETUP, *["rdma link add %s type rxe netdev i%s" % (each, each) for each in DEVICES])
+        print(run(INFO, "--problems").stdout, "with addresses of 16 bytes:",
+              run(INFO, "--problems", VIPL_ADDRESS_BYTES="16").stdout, sep="\n", flush=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        shell(*["rdma link delete " + each for each in DEVICES], *["ip link delete i" + each for each in DEVICES], check=False)
+
+    def expect_list(self, text, wanted):
+        self.assertEqual(ours(text), [line.split() for line in wanted.strip().splitlines()], text)
+
+    def test_each_address_is_listed_with_the_nic_or_the_reason(self):
+        self.expect_list(run(INFO, "--problems", VIPL_ADDRESS_BYTES="6").stdout, """
+            no vipdown port 1, ivipdown, 10.77.1.1: the interface is down
+            no vipnone port 1, ivipnone: the interface has no IPv4 address; its IPv6 address needs host addresses of 16 bytes \
+               (VIPL_ADDRESS_BYTES=16)
+            nicN vipvlan port 1, ivipvlan, 10.77.3.1
+            by name vipvlan port 1, ivipvlan, 10.77.3.2
+            no vipvlan port 1, ivipvlan, fd00:77::1: IPv6 needs VIPL_ADDRESS_BYTES=16
+            by name vipvlan port 1, ivip.100, 10.77.100.1
+            no vipvlan port 1, ivip.100, fd00:77:100::1: IPv6 needs VIPL_ADDRESS_BYTES=16
+            nicN vipsame port 1, ivipsame, 10.77.3.4
+            no vipsame port 1, ivipsame, fd00:77:4::1: the address is tentative: duplicate address detection is not done
+            no vipsame port 1, ivipsame, fd00:77:4::2: IPv6 needs VIPL_ADDRESS_BYTES=16
+            no vipsame port 1, ivipsame, fd00:77:4::3: IPv6 needs VIPL_ADDRESS_BYTES=16""")
+
+    def test_so_it_is_with_addresses_of_16_bytes(self):
+        listed = run(INFO, "--problems", VIPL_ADDRESS_BYTES="16").stdout
+        self.expect_list("\n".join(line for line in listed.splitlines() if "vipnone" not in line), """
+            no vipdown port 1, ivipdown, 10.77.1.1: the interface is down
+            nicN vipvlan port 1, ivipvlan, 10.77.3.1
+            by name vipvlan port 1, ivipvlan, 10.77.3.2
+            nicN vipvlan port 1, ivipvlan, fd00:77::1
+            by name vipvlan port 1, ivip.100, 10.77.100.1
+            by name vipvlan port 1, ivip.100, fd00:77:100::1
+            nicN vipsame port 1, ivipsame, 10.77.3.4
+            no vipsame port 1, ivipsame, fd00:77:4::1: the address is tentative: duplicate address detection is not done
+            nicN vipsame port 1, ivipsame, fd00:77:4::2
+            by name vipsame port 1, ivipsame, fd00:77:4::3""")
+
+    def test_a_nic_is_what_the_list_says(self):
+        places = json.loads(run(INFO, "--problems", "--json", VIPL_ADDRESS_BYTES="6").stdout)["candidates"]
+        reasons = set()
+        for place in [each for each in places if each["device"] in DEVICES and each["address"]]:
+            if not place["usable"] and place["why"] in reasons:
+                continue
+            reasons.add(place["why"])
+            name = place["nic"] or "%(device)s@%(address)s" % place
+            opened = run(INFO, "--json", "--nic=" + name, VIPL_ADDRESS_BYTES="6")
+            self.assertEqual(opened.returncode == 0, place["usable"], opened.stderr)
+            if not place["usable"]:
+                self.assertIn(place["why"], opened.stderr)
+                continue
+            nic = json.loads(opened.stdout)["nics"][0]
+            self.assertEqual((nic["Name"], nic["host"]), (place["device"], place["address"]))
+            self.assertRegex(opened.stderr, r"%s is RDMA device %s port 1, %s, %s: GID \d+ \(RoCE v2\), Ethernet; "
+                             % tuple(map(re.escape, (name, place["device"], place["interface"], place["address"]))))
+
+    def test_the_oldest_ipv6_address_stays_the_nics_when_a_vlan_has_one(self):
+        opened = json.loads(run(INFO, "--json", "--nic=vipvlan", VIPL_ADDRESS_BYTES="16").stdout)
+        self.assertEqual(opened["nics"][0]["host"], "fd00:77::1")
+        opened = json.loads(run(INFO, "--json", "--nic=vipsame", VIPL_ADDRESS_BYTES="16").stdout)
+        self.assertEqual(opened["nics"][0]["host"], "fd00:77:4::2")
+
+    def test_vis_connect_by_each_kind_of_name(self):
+        for name, address in [("vipvlan@10.77.3.2", "10.77.3.2"), ("ivip.100", "10.77.100.1"), ("vipsame:1", "10.77.3.4")]:
+            done = run(PAIR, "--at", address, PINGPONG, "--count=20", "--nic=" + name)
+            self.assertEqual(done.returncode, 0, name + done.stdout + done.stderr)
+
+    def test_vip_run_tells_what_the_names_mean(self):
+        done = run(RUN, "--check", PINGPONG)
+        self.assertRegex(done.stdout, r"(?m)^nic\d+: RDMA device vipvlan port 1, ivipvlan, 10\.77\.3\.1$")
+        self.assertIn("note: vipdown port 1, ivipdown, 10.77.1.1: the interface is down", done.stderr)
+
+    def in_mounts(self, *lines):
+        """vip_info's output where the files of devices are others, as in a container."""
+        return shell("unshare -m sh -ec '" + "\n".join(lines) + "\n" + INFO + " --problems' 2>&1")
+
+    def test_a_device_without_its_file_is_passed_over_and_says_so(self):
+        listed = self.in_mounts("mount -t tmpfs none /mnt; cp -a /dev/infiniband /mnt",
+                                "for each in /sys/class/infiniband_verbs/uverbs*; do grep -q vipvlan $each/ibdev &&",
+                                "rm /mnt/infiniband/${each##*/}; done || true", "mount --bind /mnt/infiniband /dev/infiniband")
+        self.assertRegex(listed, r"no +vipvlan: there is no /dev/infiniband/uverbs\d+ here, which a container has to be given")
+        self.assertRegex(listed, r"nic\d+ +vipsame port 1, ivipsame, 10.77.3.4")
+
+    def test_without_files_or_drivers_or_rdma_cm_the_reason_is_told(self):
+        self.assertRegex(self.in_mounts("mount -t tmpfs none /dev/infiniband"), r"no +vipsame: there is no /dev/infiniband/uverbs\d+")
+        self.assertRegex(self.in_mounts("mount -t tmpfs none /etc/libibverbs.d"), "no +vipsame: libibverbs has no driver for it")
+        self.assertRegex(self.in_mounts("mount -t tmpfs none /mnt; cp -a /dev/infiniband /mnt; rm /mnt/infiniband/rdma_cm",
+                                        "mount --bind /mnt/infiniband /dev/infiniband"),
+                         "no +vipsame port 1, ivipsame, 10.77.3.4: no RDMA connection manager: .*modprobe rdma_ucm")
+
+    def test_in_another_network_namespace_the_reason_is_told(self):
+        self.assertRegex(shell("unshare --net " + INFO + " --problems"),
+                         "no +vipsame port 1: its network interface is in another network namespace")
+
+
+unittest.main(argv=sys.argv[:1], verbosity=2)
