@@ -811,6 +811,8 @@ VIP_RETURN VipSendDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status
  *   VIP_TIMEOUT            nothing was done within Timeout milliseconds; *DescriptorPtr is NULL
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or DescriptorPtr is NULL
+ *   VIP_ERROR_RESOURCE     the device has failed, so nothing will be done any more; *DescriptorPtr is
+ *                          NULL
  *
  * Blocks up to Timeout milliseconds.  Thread-safe.
  */
@@ -879,6 +881,8 @@ VIP_RETURN VipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr);
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status
  *   VIP_TIMEOUT            nothing was done within Timeout milliseconds; *DescriptorPtr is NULL
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, or DescriptorPtr is NULL
+ *   VIP_ERROR_RESOURCE     the device has failed, so nothing will be done any more; *DescriptorPtr is
+ *                          NULL
  *
  * Blocks up to Timeout milliseconds.  Thread-safe.
  */
@@ -980,6 +984,7 @@ VIP_RETURN VipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEA
  *   VIP_SUCCESS            *ViHandle and *RecvQueue name the queue
  *   VIP_TIMEOUT            none came within Timeout milliseconds
  *   VIP_INVALID_PARAMETER  CQHandle is not a CQ, or was destroyed meanwhile, or a pointer is NULL
+ *   VIP_ERROR_RESOURCE     the device has failed, so none will come any more
  *
  * Blocks up to Timeout milliseconds.  Thread-safe: no entry is given to two threads.
  */

@@ -124,6 +124,13 @@ struct description {
 	int socket;    /* of the connection: its end is the peer's */
 };
 
+/* An endpoint's way out of its device. */
+enum endpoint_way {
+	ENDPOINT_STAYS,
+	ENDPOINT_MOVED, /* a stalled endpoint has one again, or another one: see endpoint_rewind() */
+	ENDPOINT_CUT,   /* the peer cannot reach the endpoint any more */
+};
+
 /* Where a thread sleeps, while the word has this value: base/futex.h. */
 struct sleep_word {
 	const void *word; /* of 32 bits */
@@ -180,9 +187,9 @@ struct device_ops {
 	/*
 	 * Takes the announcements that have come and reports each by cq_announced(). Without `all` it may
 	 * take only one, as long as the file descriptor stays readable for the rest. The channel's lock is
-	 * held.
+	 * held. 0, or errno: the device is gone, and nothing will come any more.
 	 */
-	void (*channel_read)(struct device_channel *channel, bool all);
+	int (*channel_read)(struct device_channel *channel, bool all);
 
 	/*
 	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes
@@ -251,8 +258,8 @@ struct device_ops {
 	 */
 	int (*endpoint_rewind)(struct device_endpoint *endpoint);
 	int (*endpoint_resume)(struct device_endpoint *endpoint);
-	/* [nic] After device_changed(): the endpoint has a way out again, or another one. Needed by who reports that. */
-	bool (*endpoint_has_moved)(struct device_endpoint *endpoint);
+	/* [nic] After device_changed(): what has become of the endpoint's way to its peer. Needed by who reports that. */
+	enum endpoint_way (*endpoint_way)(struct device_endpoint *endpoint);
 
 	/*
 	 * The places at which processes listen for a discriminator, counted from 0. With a host: where a request to that host
@@ -378,8 +385,10 @@ void endpoint_answered(struct vi *vi);
 void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] As workqueue_stalled(), for an error that no completion reports. */
 void endpoint_stalled(struct vi *vi);
-/* [nic] The device's addresses have changed, which concerns Unreliable VIs. */
+/* [nic] The device's addresses have changed. */
 void device_changed(struct nic *nic);
+/* [nic] The device's link to the network is down, or up again. If it stays down for long all connections of the NIC end. */
+void device_linked(struct nic *nic, bool is_up);
 /* [nic] The CQ takes no completions any more. The connections of its VIs end. */
 void cq_failed(struct cq *cq);
 /* [nic] The device is gone. All connections of the NIC end. */

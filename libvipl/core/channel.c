@@ -41,8 +41,9 @@ enum {
  * `always_fd`: see sleeper_init(). `epoll_fd`: becomes readable when the channel does, for channels_look(); or -1.
  * NULL and errno on failure.
  */
-static struct channel *channel_create(struct device *device, int always_fd, int epoll_fd)
+static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_fd)
 {
+	const struct device_ops *ops = nic->device->ops;
 	struct channel *channel = zeroed(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
 	unsigned held;
@@ -50,14 +51,14 @@ static struct channel *channel_create(struct device *device, int always_fd, int 
 
 	if (!channel)
 		return NULL;
-	channel->device = device;
+	channel->nic = nic;
 	error = sleeper_init(&channel->sleeper, always_fd);
 	if (error)
 		goto free_channel;
 	TAILQ_INIT(&channel->sleepers);
 	pthread_mutex_init(&channel->lock, NULL);
 	held = fd_hold_standard();
-	channel->device_channel = device->ops->channel_create(device, &channel->device_fd);
+	channel->device_channel = ops->channel_create(nic->device, &channel->device_fd);
 	error = errno;
 	fd_release_standard(held);
 	if (!channel->device_channel)
@@ -69,7 +70,7 @@ static struct channel *channel_create(struct device *device, int always_fd, int 
 	if (!error)
 		return channel;
 
-	device->ops->channel_destroy(channel->device_channel);
+	ops->channel_destroy(channel->device_channel);
 destroy_lock:
 	pthread_mutex_destroy(&channel->lock);
 	sleeper_destroy(&channel->sleeper);
@@ -83,7 +84,7 @@ static void channel_destroy(struct channel *channel)
 {
 	if (fd_is_own(channel->epoll_fd))
 		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
-	channel->device->ops->channel_destroy(channel->device_channel);
+	channel->nic->device->ops->channel_destroy(channel->device_channel);
 	sleeper_destroy(&channel->sleeper);
 	pthread_mutex_destroy(&channel->lock);
 	free(channel);
@@ -103,8 +104,7 @@ struct channel *channel_for_cq(struct nic *nic)
 			break;
 	}
 	if (!*best)
-		*best = channel_create(nic->device, nic->agent.sleeper.always_fd,
-				       nic->progress.channels_fd);
+		*best = channel_create(nic, nic->agent.sleeper.always_fd, nic->progress.channels_fd);
 	return *best;
 }
 
@@ -219,6 +219,18 @@ static void appoint_leader(struct channel *channel)
 	wake(channel->leader);
 }
 
+/* False: the device is gone, and the channel is readable for ever. */
+static bool read_announcements(struct channel *channel, bool all)
+{
+	int error = channel->nic->device->ops->channel_read(channel->device_channel, all);
+
+	if (!error)
+		return true;
+	sleeper_lose(&channel->sleeper, "read()", error);
+	nic_lose(channel->nic, "read()", error);
+	return false;
+}
+
 static bool has_several(const struct channel *channel)
 {
 	return TAILQ_FIRST(&channel->sleepers) != TAILQ_LAST(&channel->sleepers, sleepers);
@@ -240,7 +252,7 @@ static void lead(struct channel *channel, struct sleeping *self, int64_t deadlin
 
 	/* Only after an announcement: the read is a system call, and delays the thread that waits for the message. */
 	if (ready & 1u << ANNOUNCED)
-		channel->device->ops->channel_read(channel->device_channel, has_several(channel));
+		read_announcements(channel, has_several(channel));
 	/* No announcement will come any more, so all threads look. The agent ends the connections. */
 	while (sleeper_is_lost(&channel->sleeper) && !TAILQ_EMPTY(&channel->sleepers))
 		call(channel, TAILQ_FIRST(&channel->sleepers));
@@ -290,11 +302,14 @@ void channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 	}
 }
 
-static void channel_look(struct channel *channel)
+static bool channel_look(struct channel *channel)
 {
+	bool goes_on;
+
 	pthread_mutex_lock(&channel->lock);
-	channel->device->ops->channel_read(channel->device_channel, true);
+	goes_on = read_announcements(channel, true);
 	pthread_mutex_unlock(&channel->lock);
+	return goes_on;
 }
 
 void channels_look(int epoll_fd)
@@ -302,8 +317,12 @@ void channels_look(int epoll_fd)
 	struct epoll_event events[CHANNELS_MOST];
 	int count = fd_is_own(epoll_fd) ? epoll_wait(epoll_fd, events, CHANNELS_MOST, 0) : 0;
 
-	for (int i = 0; i < count; i++)
-		channel_look(events[i].data.ptr);
+	for (int i = 0; i < count; i++) {
+		struct channel *channel = events[i].data.ptr;
+
+		if (!channel_look(channel))
+			epoll_ctl(epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
+	}
 }
 
 void channel_kick(struct channel *channel, struct cq *cq)

@@ -12,7 +12,7 @@
 #include "device.h"
 
 struct channel {
-	struct device *device;
+	struct nic *nic;
 	struct device_channel *device_channel;
 	struct sleeper sleeper; /* the leader sleeps here */
 	int device_fd;

@@ -334,6 +334,14 @@ static void leave_wait(void *argument)
 	object_put(waiting->owner);
 }
 
+/* Nothing will come. VIP_NOT_DONE: it may. */
+static VIP_RETURN reason_to_leave(const struct waiting *waiting)
+{
+	if (object_retired(waiting->owner))
+		return VIP_INVALID_PARAMETER;
+	return atomic_load(&waiting->cq->nic->is_over) ? VIP_ERROR_RESOURCE : VIP_NOT_DONE;
+}
+
 /* cq_wait() when there was nothing for a while. */
 static VIP_RETURN sleep_until_done(struct waiting *waiting, int64_t deadline, cq_taker *take, void *argument)
 {
@@ -351,8 +359,8 @@ static VIP_RETURN sleep_until_done(struct waiting *waiting, int64_t deadline, cq
 			at = cq->ops->cq_arm_sleeper(cq->device_cq);
 			rc = take(argument);
 		}
-		if (rc == VIP_NOT_DONE && object_retired(waiting->owner))
-			rc = VIP_INVALID_PARAMETER;
+		if (rc == VIP_NOT_DONE)
+			rc = reason_to_leave(waiting);
 		if (rc != VIP_NOT_DONE)
 			break;
 		if (on_channel)

@@ -216,8 +216,8 @@ typedef VIP_RETURN cq_taker(void *argument);
 VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen);
 /*
  * The one place where a thread of the program waits for completions. The wait ends with whatever `take` returns but
- * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, or with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile. The caller
- * has a reference to it, which is put if the thread is cancelled.
+ * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile, or with
+ * VIP_ERROR_RESOURCE when the device has failed. The caller has a reference to it, which is put if the thread is cancelled.
  */
 VIP_RETURN cq_wait(struct cq *cq, struct object *owner, struct timeout *timeout, cq_taker *take,
 		   void *argument);

@@ -122,7 +122,7 @@ static void remember_wait(struct nic *nic, struct listener *listener)
 	listener->ends = now + grace;
 	if (is_in_use(listener))
 		return;
-	if (grace && !object_retired(&nic->object))
+	if (grace && !object_retired(&nic->object) && !nic_is_lost(nic))
 		end_more_than_recent(nic);
 	else
 		end_listener(nic, listener);
@@ -338,8 +338,7 @@ VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, i
 	return rc;
 }
 
-/* Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
-static void close_listeners(struct nic *nic)
+void listeners_close(struct nic *nic)
 {
 	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;
 
@@ -435,7 +434,7 @@ void connections_close(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
 			vi_abandon(vi);
-	close_listeners(nic);
+	listeners_close(nic);
 	while ((request = TAILQ_FIRST(&nic->requests))) {
 		take_request(request);
 		client_reject(request->client, VIP_REJECT);
@@ -444,27 +443,4 @@ void connections_close(struct nic *nic)
 		free(request);
 		pthread_mutex_lock(&nic->lock);
 	}
-}
-
-void device_lost(struct nic *nic, const char *call, int error)
-{
-	sleeper_lose(&nic->agent.sleeper, call, error);
-	agent_wake(nic);
-}
-
-void device_failed(struct nic *nic)
-{
-	struct listener *listener;
-	struct vi *vi;
-
-	if (!nic->failed) /* each connection may tell of it */
-		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
-	nic->failed = true;
-	LIST_FOREACH(vi, &nic->vis, in_nic) {
-		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
-			connection_cancel(vi->connection, VIP_ERROR_RESOURCE);
-		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
-	}
-	TAILQ_FOREACH (listener, &nic->listeners, in_nic)
-		pthread_cond_broadcast(&listener->changed);
 }

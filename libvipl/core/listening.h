@@ -30,6 +30,8 @@ bool request_reject(struct request *request);
 
 /* [nic] For the agent: refuses requests and ends listeners whose time is over. Returns when to call it again. */
 int64_t listeners_serve(struct nic *nic);
+/* [nic] Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
+void listeners_close(struct nic *nic);
 /* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
 void connections_close(struct nic *nic);
 

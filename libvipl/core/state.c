@@ -110,7 +110,7 @@ static bool has_flushed(struct vi *vi, bool receives_too, int64_t deadline)
 {
 	take_all_completions(vi);
 	return !(workqueue_with_device(&vi->send) || (receives_too && workqueue_with_device(&vi->receive))) ||
-	       vi->nic->failed || !deadline_left(deadline);
+	       atomic_load(&vi->nic->failed) || !deadline_left(deadline);
 }
 
 /* Connected, and it stays so, as far as is known. */
@@ -169,7 +169,7 @@ static void finish(struct vi *vi)
 	/* Afterwards the endpoint has no work, and no completion names it. */
 	ops_of(vi)->endpoint_reset(vi->endpoint);
 	take_all_completions(vi);
-	connection_close(vi->connection, vi->is_answered && !vi->closed_by_peer && !vi->nic->failed);
+	connection_close(vi->connection, vi->is_answered && !vi->closed_by_peer && !atomic_load(&vi->nic->failed));
 	if (!object_retired(&vi->object)) /* else vi_abandon() has dropped all */
 		flush(vi);
 	end_ending(vi);
@@ -387,20 +387,18 @@ void endpoint_stalled(struct vi *vi)
 	vi_revive(vi);
 }
 
-void device_changed(struct nic *nic)
+void vi_follow(struct vi *vi)
 {
-	struct vi *vi;
-
-	LIST_FOREACH(vi, &nic->vis, in_nic)
-		if (has_connection(vi) && ops_of(vi)->endpoint_has_moved(vi->endpoint))
-			vi_revive(vi);
-}
-
-void cq_failed(struct cq *cq)
-{
-	struct vi *vi;
-
-	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
-		if (vi->send.cq == cq || vi->receive.cq == cq)
-			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+	if (!has_connection(vi))
+		return;
+	switch (ops_of(vi)->endpoint_way(vi->endpoint)) {
+	case ENDPOINT_MOVED:
+		vi_revive(vi);
+		break;
+	case ENDPOINT_CUT:
+		break_live(vi, VIP_ERROR_CONN_LOST);
+		break;
+	default:
+		break;
+	}
 }

@@ -126,6 +126,8 @@ void ends_await(struct nic *nic);
 void vi_break(struct vi *vi);
 /* Makes a stalled endpoint work again, and posts the receives to it again that it had not completed. */
 void vi_revive(struct vi *vi);
+/* The device's addresses have changed. */
+void vi_follow(struct vi *vi);
 /* Does the deferred work of a queue that needs the NIC's lock: see deferred.h. */
 void vi_run_deferred(struct workqueue *queue);
 

@@ -46,7 +46,7 @@ void loopback_channel_destroy(struct device_channel *base)
 	free(channel);
 }
 
-void loopback_channel_read(struct device_channel *base, bool all)
+int loopback_channel_read(struct device_channel *base, bool all)
 {
 	struct loopback_channel *channel = (struct loopback_channel *)base;
 	struct loopback_cq *cq;
@@ -59,6 +59,7 @@ void loopback_channel_read(struct device_channel *base, bool all)
 	LIST_FOREACH(cq, &channel->cqs, in_channel)
 		cq_announced(cq->cq);
 	pthread_mutex_unlock(&channel->lock);
+	return 0;
 }
 
 /* Memory for a CQ, all zero except what threads may still look at. */

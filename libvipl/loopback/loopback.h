@@ -364,7 +364,7 @@ void loopback_progress_polled(struct loopback_device *device);
 /* lo_completion.c */
 struct device_channel *loopback_channel_create(struct device *device, int *fd);
 void loopback_channel_destroy(struct device_channel *channel);
-void loopback_channel_read(struct device_channel *channel, bool all);
+int loopback_channel_read(struct device_channel *channel, bool all);
 struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
 				     struct device_channel *channel, bool is_shared,
 				     unsigned entries, unsigned *capacity);

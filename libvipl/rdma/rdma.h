@@ -50,6 +50,8 @@ struct verbs_domain {
 struct verbs_path {
 	union ibv_gid own_gid, gid;
 	uint16_t own_lid, lid, pkey, pkey_index; /* LIDs: InfiniBand's */
+	uint8_t lid_bits;			 /* what our LID has beyond the port's first one */
+	bool is_global;				 /* packets have a GRH, which tells GIDs and what belongs to these */
 	uint32_t flow_label;
 	uint8_t own_gid_index, roce_version, sl, traffic_class, hop_limit, rate; /* version 0: not RoCE, or not known yet */
 	enum ibv_mtu mtu;
@@ -69,14 +71,12 @@ struct verbs_device {
 	struct in6_addr ipv4, ipv6;
 	unsigned interface; /* of the addresses: link-local ones mean nothing without it */
 	uint8_t port;
-	uint8_t lmc;	  /* so many low bits of our LID may be anything */
 	bool is_ethernet; /* RoCE; else InfiniBand */
-	enum ibv_mtu mtu; /* of the port */
 	struct rdma_event_channel *events;
 	struct watch cm_watch, async_watch;
 	struct rdma_cm_id *id; /* hears of the device's removal; NULL: it could not be had */
 	uid_t user;	 /* who opened it: the kernel serves no other one */
-	bool is_refused; /* the kernel has said so */
+	int refusal;	 /* why rdma_cm tells nothing any more; 0: it does */
 	bool hears;	 /* its events are being read */
 	struct staging staging;
 	LIST_HEAD(, verbs_route) routes;
@@ -173,6 +173,8 @@ unsigned verbs_place(struct device *device, const struct in6_addr *host, const s
 void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
 /* The one that connections with this host come from and go to; NULL when there is none. */
 const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host);
+/* The interface that has this address, or GID, of the device; 0: it is none of an interface. */
+unsigned verbs_interface(const struct verbs_device *device, const struct in6_addr *own);
 void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		 struct sockaddr_storage *out);
 
@@ -181,6 +183,11 @@ void verbs_socket(const struct verbs_device *device, const struct in6_addr *host
 int verbs_watch_events(struct verbs_device *device);
 /* [nic] Reads the device's events that have come. */
 void verbs_hear(struct verbs_device *device);
+/*
+ * Nothing could be read from this file of the kernel's, with errno. 0, or why nothing will be any more: the device is gone. Then
+ * the file is readable for ever.
+ */
+int verbs_death_of(int fd);
 /* 0, or -1 and errno. */
 int verbs_set_nonblocking(int fd);
 
@@ -189,13 +196,17 @@ int verbs_set_nonblocking(int fd);
 void verbs_destroy_id(struct rdma_cm_id *id);
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);
 void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *event);
+/* What has been found until now may be wrong. */
+void verbs_routes_forget(struct verbs_device *device);
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
-/* Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. */
-int verbs_path_find_gid(struct verbs_device *device, struct verbs_path *path);
-/* Adds what our own port has for a path from its GID, of its version of RoCE. 0 or errno. */
+/*
+ * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change
+ * that at any time, so it is asked when a path is used. 0 or errno; ENODEV: there is no such GID or partition any more.
+ */
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path);
+enum endpoint_way verbs_endpoint_way(struct device_endpoint *endpoint);
 void verbs_describe(struct device_endpoint *endpoint, struct description *own);
 int verbs_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		const struct connect_info *peer, struct description *description);
@@ -215,7 +226,6 @@ bool verbs_awaits_acks(struct device_endpoint *endpoint);
 /* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
 int verbs_endpoint_resume(struct device_endpoint *endpoint);
-bool verbs_endpoint_has_moved(struct device_endpoint *endpoint);
 
 /* verbs_transfer.c */
 int verbs_post_send(struct device_endpoint *endpoint, const struct device_send *send);

@@ -18,6 +18,13 @@ const struct in6_addr *verbs_own_host(const struct verbs_device *device, const s
 	return IN6_IS_ADDR_UNSPECIFIED(own) ? NULL : own;
 }
 
+unsigned verbs_interface(const struct verbs_device *device, const struct in6_addr *own)
+{
+	if (IN6_IS_ADDR_UNSPECIFIED(own))
+		return 0;
+	return host_equal(own, &device->ipv4) || host_equal(own, &device->ipv6) ? device->interface : 0;
+}
+
 void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		  struct sockaddr_storage *out)
 {

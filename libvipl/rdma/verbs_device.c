@@ -77,17 +77,6 @@ close_event_fd:
 	return EIO;
 }
 
-static void learn_port(struct verbs_device *device)
-{
-	struct ibv_port_attr port;
-
-	device->mtu = IBV_MTU_4096;
-	if (ibv_query_port(device->context, device->port, &port))
-		return;
-	device->mtu = port.active_mtu;
-	device->lmc = port.lmc;
-}
-
 /* An id that is bound to the device gets an event when it is removed. Without one connections end by other errors. */
 static void watch_for_removal(struct verbs_device *device)
 {
@@ -142,7 +131,6 @@ static enum opening verbs_open(const char *name, unsigned index, struct nic *nic
 	if (open_events(device))
 		goto close_context;
 	if (!ask_caps(device)) {
-		learn_port(device);
 		watch_for_removal(device);
 		verbs_tell_choice(device, name, index, &choice);
 		*opened = &device->base;
@@ -251,17 +239,21 @@ static void verbs_channel_destroy(struct device_channel *channel)
 		ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
 }
 
-static void verbs_channel_read(struct device_channel *channel, bool all)
+static int verbs_channel_read(struct device_channel *base, bool all)
 {
+	struct ibv_comp_channel *channel = (struct ibv_comp_channel *)base;
+	bool is_first = true;
 	struct ibv_cq *cq;
 	void *context;
 
 	do {
-		if (ibv_get_cq_event((struct ibv_comp_channel *)channel, &cq, &context))
-			return;
+		if (ibv_get_cq_event(channel, &cq, &context))
+			return is_first ? verbs_death_of(channel->fd) : 0;
 		cq_announced(context);
 		ibv_ack_cq_events(cq, 1); /* from here on the CQ may be destroyed */
+		is_first = false;
 	} while (all);
+	return 0;
 }
 
 static unsigned with_own_entries(unsigned entries, const struct verbs_device *device)
@@ -304,7 +296,7 @@ static void verbs_cq_destroy(struct device_cq *base)
 	struct verbs_cq *cq = (struct verbs_cq *)base;
 	int error = ibv_destroy_cq(cq->cq);
 
-	if (error)
+	if (error && error != EIO) /* the device is gone */
 		log_error("cannot destroy a completion queue: %s", failure_of("ibv_destroy_cq()", error));
 	aligned_free(cq);
 }
@@ -358,7 +350,7 @@ const struct device_ops verbs_device_ops = {
 	.endpoint_reset = verbs_endpoint_reset,
 	.endpoint_rewind = verbs_endpoint_rewind,
 	.endpoint_resume = verbs_endpoint_resume,
-	.endpoint_has_moved = verbs_endpoint_has_moved,
+	.endpoint_way = verbs_endpoint_way,
 	.post_send = verbs_post_send,
 	.post_receive = verbs_post_receive,
 	.place = verbs_place,

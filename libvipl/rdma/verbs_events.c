@@ -2,6 +2,7 @@
 /* What the device tells: its asynchronous events, and those of rdma_cm, which only finds routes and knows when a device goes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 
 #include "base/container.h"
 #include "base/fd.h"
@@ -27,9 +28,9 @@ static void cm_ready(struct watch *watch)
 		else
 			verbs_route_event(device, &copy);
 	}
-	if (i == EVENTS_AT_ONCE || errno != EACCES)
+	device->refusal = i == EVENTS_AT_ONCE ? 0 : verbs_death_of(device->events->fd);
+	if (!device->refusal)
 		return;
-	device->is_refused = true;
 	device_routed(device->nic, NULL); /* no route is found any more */
 	watch_end(device->base.event_fd, watch); /* the event stays, and the agent would be told of it for ever */
 }
@@ -55,6 +56,29 @@ static void qp_event(struct verbs_endpoint *endpoint, enum ibv_event_type type)
 	endpoint_failed(endpoint->vi, endpoint->cause);
 }
 
+/* Of our port. The last two are only about the way to others, and what this has found until now may be wrong in any case. */
+static void port_event(struct verbs_device *device, enum ibv_event_type type)
+{
+	switch (type) {
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_PORT_ACTIVE:
+		device_linked(device->nic, type == IBV_EVENT_PORT_ACTIVE);
+		break;
+	case IBV_EVENT_LID_CHANGE:
+	case IBV_EVENT_GID_CHANGE:
+	case IBV_EVENT_PKEY_CHANGE:
+		verbs_routes_forget(device);
+		device_changed(device->nic);
+		break;
+	case IBV_EVENT_SM_CHANGE:
+	case IBV_EVENT_CLIENT_REREGISTER:
+		verbs_routes_forget(device);
+		break;
+	default:
+		break;
+	}
+}
+
 static void async_event(struct verbs_device *device, const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
@@ -69,34 +93,61 @@ static void async_event(struct verbs_device *device, const struct ibv_async_even
 	case IBV_EVENT_DEVICE_FATAL:
 		device_failed(device->nic);
 		break;
-	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_PKEY_CHANGE:
-		device_changed(device->nic);
-		break;
 	default:
+		if (event->element.port_num == device->port)
+			port_event(device, event->event_type);
 		break;
 	}
 }
 
-void verbs_hear(struct verbs_device *device)
+/* Reads tell of it by EIO, or only poll() does. */
+int verbs_death_of(int fd)
+{
+	struct pollfd file = {.fd = fd, .events = POLLIN};
+	const int error = errno;
+
+	if (error == EINTR || error == ENOMEM)
+		return 0;
+	if (error != EAGAIN)
+		return error;
+	return poll(&file, 1, 0) > 0 && file.revents & (POLLERR | POLLHUP) ? EIO : 0;
+}
+
+/* False when there was none. */
+static bool read_events(struct verbs_device *device)
 {
 	struct ibv_async_event event;
+	bool is_any = false;
 
-	if (device->hears || !fd_is_own(device->context->async_fd)) /* an event has led here; or see verbs_close() */
-		return;
 	device->hears = true;
 	/* Objects are destroyed with the NIC's lock, or not before their events are acknowledged. */
-	while (!ibv_get_async_event(device->context, &event)) {
+	for (; !ibv_get_async_event(device->context, &event); is_any = true) {
 		log_debug("asynchronous event: %s", ibv_event_type_str(event.event_type));
 		async_event(device, &event);
 		ibv_ack_async_event(&event);
 	}
 	device->hears = false;
+	return is_any;
+}
+
+void verbs_hear(struct verbs_device *device)
+{
+	if (!device->hears && fd_is_own(device->context->async_fd)) /* else an event has led here; or see verbs_close() */
+		read_events(device);
 }
 
 static void async_ready(struct watch *watch)
 {
-	verbs_hear(container_of(watch, struct verbs_device, async_watch));
+	struct verbs_device *device = container_of(watch, struct verbs_device, async_watch);
+	int error;
+
+	if (read_events(device))
+		return;
+	error = verbs_death_of(device->context->async_fd);
+	if (!error)
+		return;
+	watch_end(device->base.event_fd, watch);
+	device_lost(device->nic, "read()", error);
 }
 
 int verbs_set_nonblocking(int fd)

@@ -19,8 +19,9 @@
 #define LATEST_ROCE   2
 
 /*
- * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone. With soft-RoCE its processors make
- * acknowledgements, so on a busy host these may take seconds.
+ * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone, as InfiniBand's specification has it. Some
+ * adapters take longer, or have a time of their own. TCP's word ends the connection if it comes first: socket_prepare(). With
+ * soft-RoCE the peer's processors make acknowledgements, so on a busy host these may take seconds.
  */
 #define ACK_TIMEOUT 18
 #define ACK_RETRIES 6 /* 7 means for ever on some devices */
@@ -45,7 +46,8 @@ static uint8_t roce_version(const struct ibv_gid_entry *entry)
 	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 2 : entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1 : 0;
 }
 
-int verbs_path_find_gid(struct verbs_device *device, struct verbs_path *path)
+/* Finds the index of our GID at this interface, or at any if that is 0. See find_gid(). */
+static int find_gid_at(const struct verbs_device *device, struct verbs_path *path, unsigned interface)
 {
 	const uint8_t wanted = path->roce_version;
 	bool is_found = false;
@@ -59,7 +61,8 @@ int verbs_path_find_gid(struct verbs_device *device, struct verbs_path *path)
 			break;
 		if (error && error != ENODATA) /* an empty one */
 			return cause("ibv_query_gid_ex()", error);
-		if (error || memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted))
+		if (error || memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted) ||
+		    (interface && entry.ndev_ifindex != interface))
 			continue;
 		is_found = true;
 		path->own_gid_index = (uint8_t)i;
@@ -68,6 +71,18 @@ int verbs_path_find_gid(struct verbs_device *device, struct verbs_path *path)
 			break;
 	}
 	return is_found ? 0 : ENODEV;
+}
+
+/*
+ * Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. A VLAN may
+ * have the same one, which leads elsewhere, so that of our interface comes first. Not all kernels tell the interface.
+ */
+static int find_gid(const struct verbs_device *device, struct verbs_path *path)
+{
+	const unsigned interface = verbs_interface(device, (const struct in6_addr *)path->own_gid.raw);
+	int error = find_gid_at(device, path, interface);
+
+	return error == ENODEV && interface ? find_gid_at(device, path, 0) : error;
 }
 
 /* Finds the index of the partition key of our port, if possible one of a full member. 0 or errno; ENODEV: none. */
@@ -92,19 +107,61 @@ static int find_pkey(struct verbs_device *device, struct verbs_path *path)
 	return error && failed ? failed : error;
 }
 
+/*
+ * Linux, too, has a GRH on InfiniBand where the path has hops. And a port may demand it, such as that of a virtual function, which
+ * shares its LID with others.
+ */
+static int ask_port(const struct verbs_device *device, struct verbs_path *path)
+{
+	struct ibv_port_attr port;
+	int error = ibv_query_port(device->context, device->port, &port);
+
+	if (error)
+		return cause("ibv_query_port()", error);
+	if (port.active_mtu < path->mtu)
+		path->mtu = port.active_mtu;
+	path->lid_bits = (uint8_t)(path->own_lid & ((1u << port.lmc) - 1));
+	path->own_lid = device->is_ethernet ? 0 : (uint16_t)(port.lid | path->lid_bits);
+	path->is_global = device->is_ethernet || path->hop_limit || port.flags & IBV_QPF_GRH_REQUIRED;
+	if (path->is_global && !path->hop_limit)
+		path->hop_limit = HOPS;
+	return 0;
+}
+
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
-	int error = verbs_path_find_gid(device, path);
-	const char *lacks = error ? "GID" : "partition key";
+	const char *lacks = "GID";
+	int error = find_gid(device, path);
 
-	if (!error)
+	if (!error) {
+		lacks = "partition key";
 		error = find_pkey(device, path);
+	}
 	if (error == ENODEV)
 		log_error_ratelimited("RDMA device %s: its port has no %s for a connection",
 				      ibv_get_device_name(device->context->device), lacks);
-	if (device->is_ethernet && !path->hop_limit)
-		path->hop_limit = HOPS;
-	return error;
+	return error ? error : ask_port(device, path);
+}
+
+/*
+ * Packets to our former LID are lost. A partition's key that has moved is another one to a queue pair, which knows the index. But
+ * the kernel keeps a GID for queue pairs that use it.
+ */
+enum endpoint_way verbs_endpoint_way(struct device_endpoint *base)
+{
+	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	const struct verbs_path *path = &endpoint->path;
+	struct verbs_path now = *path;
+	bool has_other_key;
+
+	if ((endpoint->device->is_ethernet && !verbs_is_unreliable(endpoint)) || verbs_path_complete(endpoint->device, &now))
+		return ENDPOINT_STAYS;
+	has_other_key = now.pkey_index != path->pkey_index;
+	if (now.own_lid != path->own_lid || (has_other_key && !verbs_is_unreliable(endpoint)))
+		return ENDPOINT_CUT;
+	if (!verbs_is_unreliable(endpoint))
+		return ENDPOINT_STAYS;
+	return endpoint->is_adrift || has_other_key || now.own_gid_index != path->own_gid_index ? ENDPOINT_MOVED : ENDPOINT_STAYS;
 }
 
 /* ---- what the ends tell each other ---- */
@@ -156,7 +213,7 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 		.hop_limit = bytes->hop_limit,
 		.rate = bytes->rate,
 		.roce_version = bytes->roce_version,
-		.mtu = device->mtu,
+		.mtu = IBV_MTU_4096,
 	};
 	if (!own_host)
 		return EPROTO;
@@ -210,9 +267,9 @@ static int begin_receiving(struct verbs_endpoint *endpoint)
 				    .traffic_class = path->traffic_class},
 			    .dlid = path->lid,
 			    .sl = path->sl,
-			    .src_path_bits = (uint8_t)(path->own_lid & ((1u << endpoint->device->lmc) - 1)),
+			    .src_path_bits = path->lid_bits,
 			    .static_rate = path->rate,
-			    .is_global = endpoint->device->is_ethernet || path->hop_limit > 1,
+			    .is_global = path->is_global,
 			    .port_num = endpoint->device->port},
 	};
 
@@ -264,8 +321,7 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 	memcpy(&bytes, description->bytes, sizeof(bytes));
 	if (bytes.mtu < IBV_MTU_256 || bytes.mtu > IBV_MTU_4096)
 		return EPROTO;
-	/* A route is kept for a while, and our GID may have another index by now. */
-	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : verbs_path_find_gid(endpoint->device, &endpoint->path);
+	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : verbs_path_complete(endpoint->device, &endpoint->path);
 	if (error)
 		return error;
 	if (bytes.mtu < endpoint->path.mtu)

@@ -389,15 +389,6 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 	return error;
 }
 
-bool verbs_endpoint_has_moved(struct device_endpoint *base)
-{
-	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
-	struct verbs_path now = endpoint->path;
-
-	return verbs_is_unreliable(endpoint) && !verbs_path_find_gid(endpoint->device, &now) &&
-	       (endpoint->is_adrift || now.own_gid_index != endpoint->path.own_gid_index);
-}
-
 int verbs_endpoint_resume(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;

@@ -65,14 +65,14 @@ static int error_of_event(const struct rdma_cm_event *event)
 	return event->status < 0 ? reason(-event->status) : EHOSTUNREACH;
 }
 
-static int learn(struct verbs_device *device, struct verbs_route *route)
+static void learn(struct verbs_route *route)
 {
 	const struct rdma_ib_addr *addresses = &route->id->route.addr.addr.ibaddr;
 	const struct ibv_sa_path_rec *record = route->id->route.path_rec;
 	struct verbs_path *path = &route->path;
 
 	*path = (struct verbs_path){
-		.gid = addresses->dgid, .own_gid = addresses->sgid, .mtu = device->mtu, .pkey = be16toh(addresses->pkey)};
+		.gid = addresses->dgid, .own_gid = addresses->sgid, .mtu = IBV_MTU_4096, .pkey = be16toh(addresses->pkey)};
 	if (route->id->route.num_paths > 0 && record) {
 		path->pkey = be16toh(record->pkey);
 		path->own_lid = be16toh(record->slid);
@@ -85,7 +85,6 @@ static int learn(struct verbs_device *device, struct verbs_route *route)
 		if (record->mtu >= IBV_MTU_256 && (enum ibv_mtu)record->mtu < path->mtu)
 			path->mtu = record->mtu;
 	}
-	return verbs_path_complete(device, path);
 }
 
 void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *event)
@@ -100,7 +99,8 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 			conclude(device, route, cause("rdma_resolve_route()", reason(errno)));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
-		conclude(device, route, learn(device, route));
+		learn(route);
+		conclude(device, route, 0);
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -165,15 +165,26 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 	struct verbs_device *device = endpoint->device;
 	struct verbs_route *route;
 
-	if (device->is_refused || device->user != own_user())
-		return cause(device->is_refused ? "rdma_get_cm_event()" : "rdma_resolve_addr()", EACCES);
+	if (device->refusal)
+		return cause("rdma_get_cm_event()", device->refusal);
+	if (device->user != own_user())
+		return cause("rdma_resolve_addr()", EACCES);
 	route = find(device, host);
 	if (!route)
 		return begin(device, host);
 	if (route->id)
 		return EINPROGRESS;
 	endpoint->path = route->path;
-	return route->error;
+	return route->error ? route->error : verbs_path_complete(device, &endpoint->path);
+}
+
+void verbs_routes_forget(struct verbs_device *device)
+{
+	struct verbs_route *route;
+
+	LIST_FOREACH(route, &device->routes, in_device)
+		if (!route->id)
+			route->found_at = clock_nsec() - FRESH_NSEC;
 }
 
 void verbs_routes_free(struct verbs_device *device)

@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "base/watch.h"
 #include "connect/connect.h"
+#include "core/device_reports.h"
 #include "core/listening.h"
 #include "core/nic.h"
 #include "notifier.h"
@@ -72,7 +73,7 @@ static void fail_if_lost(struct nic *nic)
 {
 	int error;
 
-	if (nic->failed || !nic_is_lost(nic))
+	if (atomic_load(&nic->failed) || !nic_is_lost(nic))
 		return;
 	error = atomic_load(&nic->agent.sleeper.lost_error);
 	if (error == ENOENT || error == EINVAL) /* the number is another file's */
@@ -96,6 +97,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
 	msec = shorter(msec, ends_serve(nic));
+	msec = shorter(msec, device_serve(nic));
 	msec = shorter(msec, deadline_msec(listeners_serve(nic)));
 	msec = shorter(msec, notifier_serve(nic->notifier));
 	atomic_store_explicit(&nic->agent.turned, clock_nsec(), memory_order_relaxed);

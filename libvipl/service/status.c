@@ -133,7 +133,7 @@ static void print_nic(FILE *out, const struct nic *nic)
 	TAILQ_FOREACH(request, &nic->requests, in_list)
 		requests++;
 	fprintf(out, "{\"nic\": \"%s\", \"host\": \"%s\", \"failed\": %s, \"regions\": %u, \"requests\": %u}\n",
-		nic->attributes.Name, host, nic->failed ? "true" : "false", nic->regions.used, requests);
+		nic->attributes.Name, host, atomic_load(&nic->failed) ? "true" : "false", nic->regions.used, requests);
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		print_vi(out, vi);
 }

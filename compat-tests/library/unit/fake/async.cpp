@@ -68,7 +68,7 @@ int ibv_get_async_event(ibv_context *context, ibv_async_event *event)
 	if (fault)
 		return by_minus(fault);
 	if (ctx->async.empty())
-		return nothing_to_read(ctx->signal.fd);
+		return ctx->dead ? by_minus(ctx->dead) : nothing_to_read(ctx->signal.fd);
 	*event = ctx->async.front();
 	ctx->async.pop_front();
 	ctx->signal.set(!ctx->async.empty());
@@ -114,13 +114,28 @@ void fake_async_event_cq(ibv_event_type type, ibv_cq *cq)
 	raise(static_cast<Cq *>(cq), type);
 }
 
-void fake_async_event_port(ibv_event_type type, const char *device)
+void fake_disassociate(const char *device, int error)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+
+	for (Context *ctx : world().contexts) {
+		if (strcmp(ctx->dev->name, device))
+			continue;
+		ctx->dead = error;
+		ctx->signal.end();
+		for (Channel *channel : world().channels)
+			if (ctx_of(channel->context) == ctx)
+				channel->signal.end();
+	}
+}
+
+void fake_async_event_port(ibv_event_type type, const char *device, int port)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);
 	ibv_async_event event{};
 
 	event.event_type = type;
-	event.element.port_num = 1;
+	event.element.port_num = port;
 	for (Context *ctx : world().contexts) {
 		if (strcmp(ctx->dev->name, device))
 			continue;

@@ -107,7 +107,7 @@ static void set_path(Id *id)
 	path.mtu = static_cast<uint8_t>(own->cfg.path_mtu ? own->cfg.path_mtu : own->mtu());
 	path.sl = own->cfg.sl;
 	path.traffic_class = own->cfg.traffic_class;
-	path.hop_limit = own->cfg.infiniband ? 1 : 64;
+	path.hop_limit = own->cfg.infiniband ? own->cfg.hops : 64;
 	path.slid = htobe16(own->cfg.lid);
 	path.dlid = htobe16(other ? other->cfg.lid : 0);
 	id->route.path_rec = &id->path;

@@ -146,6 +146,7 @@ const char *ibv_wc_status_str(ibv_wc_status status)
 ibv_comp_channel *ibv_create_comp_channel(ibv_context *context)
 {
 	FAKE_ENTER(ibv_create_comp_channel);
+	fault = fault_of(context, fault);
 	if (fault)
 		return by_null(fault);
 	auto *channel = new Channel();
@@ -177,6 +178,7 @@ int ibv_destroy_comp_channel(ibv_comp_channel *ibchannel)
 ibv_cq *ibv_create_cq(ibv_context *context, int cqe, void *cq_context, ibv_comp_channel *channel, int comp_vector)
 {
 	FAKE_ENTER(ibv_create_cq);
+	fault = fault_of(context, fault);
 	if (!fault)
 		fault = comp_vector < 0 || comp_vector >= context->num_comp_vectors ? EINVAL : check_size(ctx_of(context)->dev, cqe);
 	const int entries = fault ? 0 : entries_of(ctx_of(context)->dev, cqe);
@@ -209,6 +211,7 @@ int ibv_resize_cq(ibv_cq *ibcq, int cqe)
 	auto *cq = static_cast<Cq *>(ibcq);
 	Device *dev = ctx_of(cq->context)->dev;
 
+	fault = fault_of(cq->context, fault);
 	if (!fault && !dev->cfg.resize_cq)
 		fault = EOPNOTSUPP;
 	if (!fault)
@@ -239,8 +242,9 @@ int ibv_destroy_cq(ibv_cq *ibcq)
 		    cq->comp_events_completed);
 	if (cq->async_reported != cq->async_events_completed)
 		die("ibv_destroy_cq would wait for ever: asynchronous events not acknowledged");
+	const int gone = fault_of(cq->context, 0);
 	free_cq(cq);
-	return 0;
+	return gone ? by_value(gone) : 0;
 }
 
 int ibv_get_cq_event(ibv_comp_channel *ibchannel, ibv_cq **cq, void **cq_context)
@@ -250,8 +254,10 @@ int ibv_get_cq_event(ibv_comp_channel *ibchannel, ibv_cq **cq, void **cq_context
 
 	if (fault)
 		return by_minus(fault);
-	if (channel->events.empty())
-		return nothing_to_read(channel->fd);
+	if (channel->events.empty()) {
+		const int dead = ctx_of(channel->context)->dead;
+		return dead ? by_minus(dead) : nothing_to_read(channel->fd);
+	}
 	Cq *first = channel->events.front();
 	channel->events.pop_front();
 	channel->signal.set(!channel->events.empty());

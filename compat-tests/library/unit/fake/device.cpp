@@ -112,31 +112,35 @@ ibv_gid Device::gid(size_t index) const
 	return gid;
 }
 
-// All that a port has. RoCE v1 comes before v2 where the device has both.
+// All that a port has. RoCE v1 comes before v2 where the device has both. A VLAN may have the same addresses.
 static std::vector<ibv_gid_entry> gid_table(const Device *dev, uint32_t port)
 {
 	const uint32_t latest = dev->cfg.v1_only ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2;
 	std::vector<ibv_gid_entry> table;
 
-	auto add = [&](size_t number, uint32_t type) {
+	auto add = [&](size_t number, uint32_t type, uint32_t interface = 0) {
 		ibv_gid_entry entry{};
 		entry.gid = dev->gid(number);
 		entry.gid_index = static_cast<uint32_t>(table.size());
 		entry.port_num = dev->cfg.port;
 		entry.gid_type = type;
-		if (!dev->cfg.infiniband)
-			entry.ndev_ifindex = interface_of(dev, number > dev->own_addrs);
+		entry.ndev_ifindex = interface;
 		table.push_back(entry);
 	};
 	if (port != dev->cfg.port)
 		return table;
-	add(0, dev->cfg.infiniband ? uint32_t(IBV_GID_TYPE_IB) : latest);
+	if (dev->cfg.infiniband)
+		add(0, IBV_GID_TYPE_IB);
+	else
+		add(0, latest, interface_of(dev, false));
 	for (size_t i = 0; i < dev->unused_gids; i++)
 		table.emplace_back();
+	for (size_t i = 1; dev->cfg.has_twin && i <= dev->addrs.size(); ++i)
+		add(i, IBV_GID_TYPE_ROCE_V2, 99);
 	for (size_t i = 1; !dev->cfg.infiniband && i <= dev->addrs.size(); ++i) {
 		if (dev->cfg.v1_first)
-			add(i, IBV_GID_TYPE_ROCE_V1);
-		add(i, latest);
+			add(i, IBV_GID_TYPE_ROCE_V1, interface_of(dev, i > dev->own_addrs));
+		add(i, latest, interface_of(dev, i > dev->own_addrs));
 	}
 	return table;
 }
@@ -166,12 +170,14 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 	const fake_device &cfg = ctx_of(context)->dev->cfg;
 	ibv_port_attr a{};
 
+	fault = fault_of(context, fault);
 	if (fault)
 		return by_value(fault);
 	if (port_num < 1 || port_num > cfg.port)
 		return by_value(EINVAL);
 	a.state = cfg.port_up && port_num == cfg.port ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a.active_mtu = ctx_of(context)->dev->mtu();
+	a.lid = cfg.lid;
 	a.flags = cfg.grh_required ? IBV_QPF_GRH_REQUIRED : 0;
 	a.max_msg_sz = cfg.max_msg_size;
 	a.link_layer = cfg.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;
@@ -237,6 +243,13 @@ void fake_move_address(const char *address, int index, bool tells)
 	lock.unlock();
 	if (tells)
 		fake_async_event_port(IBV_EVENT_GID_CHANGE, name.c_str());
+}
+
+void fake_change_device(const std::function<void(fake_device &)> &change)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+
+	change(world().devices.at(0)->cfg);
 }
 
 ibv_device **ibv_get_device_list(int *num_devices)
@@ -356,6 +369,7 @@ void fake_set_fork(ibv_fork_status status)
 ibv_pd *ibv_alloc_pd(ibv_context *context)
 {
 	FAKE_ENTER(ibv_alloc_pd);
+	fault = fault_of(context, fault);
 	if (fault)
 		return by_null(fault);
 	auto *pd = new ibv_pd();
@@ -377,9 +391,10 @@ int ibv_dealloc_pd(ibv_pd *pd)
 		misuse("ibv_dealloc_pd: memory regions or queue pairs are in the domain");
 		return by_value(EBUSY);
 	}
+	fault = fault_of(pd->context, 0);
 	w.pds.erase(pd);
 	delete pd;
-	return 0;
+	return fault ? by_value(fault) : 0;
 }
 
 int _ibv_query_gid_ex(ibv_context *context, uint32_t port, uint32_t index, ibv_gid_entry *entry, uint32_t, size_t)
@@ -387,6 +402,7 @@ int _ibv_query_gid_ex(ibv_context *context, uint32_t port, uint32_t index, ibv_g
 	FAKE_ENTER(ibv_query_gid_ex);
 	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev, port);
 
+	fault = fault_of(context, fault);
 	if (fault)
 		return by_value(fault);
 	if (index >= table.size())
@@ -400,7 +416,7 @@ int ibv_query_gid(ibv_context *context, uint8_t port, int index, ibv_gid *gid)
 	FAKE_ENTER(ibv_query_gid);
 	std::vector<ibv_gid_entry> table = gid_table(ctx_of(context)->dev, port);
 
-	if (refused(fault, index < 0 || static_cast<size_t>(index) >= table.size()))
+	if (refused(fault_of(context, fault), index < 0 || static_cast<size_t>(index) >= table.size()))
 		return -1;
 	*gid = table[static_cast<size_t>(index)].gid;
 	return 0;
@@ -411,7 +427,7 @@ int ibv_query_pkey(ibv_context *context, uint8_t, int index, __be16 *pkey)
 	FAKE_ENTER(ibv_query_pkey);
 	std::vector<uint16_t> table = pkey_table(ctx_of(context)->dev);
 
-	if (refused(fault, index < 0 || static_cast<size_t>(index) >= table.size()))
+	if (refused(fault_of(context, fault), index < 0 || static_cast<size_t>(index) >= table.size()))
 		return -1;
 	*pkey = htobe16(table[static_cast<size_t>(index)]);
 	return 0;

@@ -71,21 +71,22 @@ struct fake_device {
 	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
 	bool atomics;   // false: IBV_ATOMIC_NONE, and they are refused
 	bool port_up;
-	bool iwarp;
 	uint8_t port; // that has the addresses; those before it are down
 	bool interface_down;
 	const char *vlan[FAKE_MAX_ADDRESSES]; // addresses of "eth<N>.100", up to the first NULL
 	// The way from this port to others, as rdma_cm tells it.
 	bool infiniband; // link layer: GIDs are the port's, and LIDs count; else RoCE
+	bool grh_required; // of InfiniBand: the port takes no path without a GRH, as that of a virtual function
+	uint8_t hops;	   // of InfiniBand's paths: 0 in a subnet
 	uint16_t lid, pkeys[4]; // partition keys up to the first 0; paths have the first one
 	bool pkeys_backwards; // the table has them in the other order
+	bool has_twin; // an interface that was there first has the same addresses, and their GIDs
 	bool v1_first; // the GID table has each address twice, for RoCE v1 and then for v2
 	enum ibv_mtu path_mtu; // of paths, if less than the port's; 0: the same
 	uint8_t sl, traffic_class;
 	// What only some drivers do. 0 or false: as rxe.
 	int max_sge_rd;	   // 0: as max_sge
 	int comp_vectors;  // 0: one
-	bool grh_required; // IBV_QPF_GRH_REQUIRED: a path without a GRH is refused
 	uint64_t max_mr_size;	  // 0: any
 	bool ones_are_no_rkey;	  // with FAKE_KEYS_RXE: the rkey of a region that peers may not access
 	fake_cq_sizes cq_sizes;
@@ -104,6 +105,9 @@ void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0",
 void fake_set_devices(int count, const struct fake_device *devices);
 // Gives the first device this address only (NULL: none), at this index of its GIDs, and tells of it (GID_CHANGE) or not.
 void fake_move_address(const char *address, int index, bool tells = true);
+
+// What the first device is like from now on. Nobody is told.
+void fake_change_device(const std::function<void(fake_device &)> &change);
 
 // ---- Behaviour ------------------------------------------------------------------------------
 
@@ -162,7 +166,11 @@ void fake_quiet_event_qp(enum ibv_event_type type, uint32_t qp_num);
 void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
 // The event goes to every context that is opened on the device. PORT_ERR and PORT_ACTIVE change the
 // port's state, too.
-void fake_async_event_port(enum ibv_event_type type, const char *device);
+void fake_async_event_port(enum ibv_event_type type, const char *device, int port = 1);
+// As a kernel does when the device is unplugged, or its driver unbound: the files of contexts that are opened on it are readable
+// for ever, and reads fail with this error, EIO or EAGAIN. What is posted is lost, and every command fails. rdma_cm tells
+// of it only by fake_remove_devices(). The device can be opened again.
+void fake_disassociate(const char *device, int error);
 
 // All ids that are bound to a device hear that it is removed.
 void fake_remove_devices(void);

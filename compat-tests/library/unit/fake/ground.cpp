@@ -4,7 +4,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace fake
@@ -12,25 +12,42 @@ namespace fake
 
 bool Signal::open()
 {
-	fd = eventfd(0, EFD_CLOEXEC);
-	return fd >= 0;
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+		return false;
+	fd = ends[0];
+	other = ends[1];
+	return true;
 }
 
 void Signal::close()
 {
-	if (fd >= 0)
-		::close(fd);
-	fd = -1;
+	for (int end : {fd, other})
+		if (end >= 0)
+			::close(end);
+	fd = other = -1;
+}
+
+// A socket has an error if the other end has not read all.
+void Signal::end()
+{
+	if (other < 0)
+		return;
+	if (write(fd, "", 1) != 1)
+		die("the file descriptor %d of an event channel is no longer ours", fd);
+	::close(other);
+	other = -1;
 }
 
 void Signal::set(bool on)
 {
-	uint64_t one = 1;
+	char one = 1;
 
-	if (on == up)
+	if (on == up || other < 0)
 		return;
 	up = on;
-	ssize_t n = on ? write(fd, &one, sizeof one) : read(fd, &one, sizeof one);
+	ssize_t n = on ? write(other, &one, sizeof one) : read(fd, &one, sizeof one);
 	if (n != sizeof one)
 		die("somebody else reads, writes or has closed the file descriptor %d of an event channel", fd);
 }

@@ -119,6 +119,7 @@ static ibv_mr *register_memory(ibv_pd *pd, void *addr, size_t length, uint64_t i
 	FAKE_ENTER(ibv_reg_mr);
 	const fake_device &cfg = ctx_of(pd->context)->dev->cfg;
 
+	fault = fault_of(pd->context, fault);
 	if (!fault)
 		fault = check_registration(cfg, addr, length, access);
 	world().has_registered = true;
@@ -179,6 +180,7 @@ int ibv_rereg_mr(ibv_mr *ibmr, int flags, ibv_pd *pd, void *, size_t, int access
 
 	if (mr->lost)
 		misuse("ibv_rereg_mr: a former one has failed, and the region must not be used");
+	fault = fault_of(mr->context, fault);
 	if (access && !(flags & IBV_REREG_MR_CHANGE_ACCESS)) {
 		misuse("ibv_rereg_mr: access without IBV_REREG_MR_CHANGE_ACCESS");
 		errno = EINVAL;
@@ -206,6 +208,7 @@ int ibv_dereg_mr(ibv_mr *mr)
 	FAKE_ENTER(ibv_dereg_mr);
 	if (fault)
 		return by_value(fault);
+	fault = fault_of(mr->context, 0);
 	free_mr(static_cast<Mr *>(mr));
-	return 0;
+	return fault ? by_value(fault) : 0;
 }

@@ -102,7 +102,7 @@ static bool values_ok(const Qp *qp, const ibv_qp_attr &a, int mask)
 		return false;
 	if ((mask & IBV_QP_PATH_MTU) && (128 << a.path_mtu) > cfg.mtu)
 		return false;
-	if ((mask & IBV_QP_AV) && !a.ah_attr.is_global && (!cfg.infiniband || cfg.grh_required))
+	if ((mask & IBV_QP_AV) && !a.ah_attr.is_global && (!cfg.infiniband || cfg.grh_required || cfg.hops))
 		return false;
 	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a.max_rd_atomic > cfg.max_rd_atomic)
 		return false;
@@ -121,6 +121,7 @@ static void keep(ibv_qp_attr &to, const ibv_qp_attr &from, int mask)
 	to.field = from.field
 	KEEP(IBV_QP_ACCESS_FLAGS, qp_access_flags);
 	KEEP(IBV_QP_AV, ah_attr);
+	KEEP(IBV_QP_PKEY_INDEX, pkey_index);
 	KEEP(IBV_QP_PATH_MTU, path_mtu);
 	KEEP(IBV_QP_RQ_PSN, rq_psn);
 	KEEP(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic);
@@ -206,6 +207,7 @@ using namespace fake;
 ibv_qp *ibv_create_qp(ibv_pd *pd, ibv_qp_init_attr *init)
 {
 	FAKE_ENTER(ibv_create_qp);
+	fault = fault_of(pd->context, fault);
 	if (!fault)
 		fault = check_creation(ctx_of(pd->context)->dev->cfg, init);
 	if (fault)
@@ -223,6 +225,7 @@ int ibv_modify_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int mask)
 	auto *qp = static_cast<Qp *>(ibqp);
 	ibv_qp_state to = (mask & IBV_QP_STATE) ? attr->qp_state : qp->now;
 
+	fault = fault_of(qp->context, fault);
 	if (fault)
 		return by_value(fault);
 	if (!legal(qp, to, mask) || !values_ok(qp, *attr, mask)) {
@@ -244,6 +247,7 @@ int ibv_query_qp(ibv_qp *ibqp, ibv_qp_attr *attr, int, ibv_qp_init_attr *init)
 	FAKE_ENTER(ibv_query_qp);
 	auto *qp = static_cast<Qp *>(ibqp);
 
+	fault = fault_of(qp->context, fault);
 	if (!fault && ctx_of(qp)->dev->cfg.no_query_qp)
 		fault = EOPNOTSUPP;
 	if (fault)
@@ -265,11 +269,13 @@ int ibv_destroy_qp(ibv_qp *ibqp)
 	if (qp->async_reported != qp->events_completed)
 		die("ibv_destroy_qp would wait for ever: asynchronous events not acknowledged");
 	Qp *peer = qp_by_num(qp->attr.dest_qp_num);
-	leave_completions(qp);
+	const int gone = fault_of(qp->context, 0);
+	if (!gone)
+		leave_completions(qp);
 	free_qp(qp);
 	if (peer && peer != qp && peer->waiting)
 		run_sends(peer);
-	return 0;
+	return gone ? by_value(gone) : 0;
 }
 
 ibv_qp *fake_qp(uint32_t qp_num)

@@ -34,8 +34,9 @@ struct Mr;
 // A pollable flag: there is something to read. It is only touched with the world locked. So the
 // counter is 1 when it is taken back, and no read can block.
 struct Signal {
-	int fd = -1;
+	int fd = -1, other = -1;
 	bool up = false;
+	void end(); // readable for ever, with an error
 	bool open();
 	void close();
 	void set(bool on);
@@ -79,6 +80,7 @@ struct Device : ibv_device {
 
 struct Context : verbs_context {
 	Device *dev = nullptr;
+	int dead = 0; // the kernel has taken the device away, and reads of its files fail so
 	Signal signal;
 	std::deque<ibv_async_event> async;
 };
@@ -270,6 +272,12 @@ inline Context *ctx_of(ibv_context *ctx)
 inline Context *ctx_of(const ibv_qp *qp)
 {
 	return ctx_of(qp->context);
+}
+
+// EIO if the kernel has taken the device away: so any command fails. Else the fault.
+inline int fault_of(ibv_context *ctx, int fault)
+{
+	return !fault && ctx_of(ctx)->dead ? EIO : fault;
 }
 
 // async.cpp

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// The path of a connection: what both ports are like when it is made, and what becomes of it when they change.
+#include "line.h"
+
+namespace
+{
+
+class Paths : public NicTest
+{
+      protected:
+	static void change(const std::function<void(fake_device &)> &what, ibv_event_type told = IBV_EVENT_CLIENT_REREGISTER)
+	{
+		fake_change_device(what);
+		fake_async_event_port(told, "fake0");
+	}
+	void open_infiniband(const std::function<void(fake_device &)> &more = [](fake_device &) {})
+	{
+		open_with([&](fake_device &d) {
+			d.infiniband = true;
+			d.lid = 0x31;
+			more(d);
+		});
+	}
+	void expect_mtu(ibv_mtu mtu)
+	{
+		for (const Vi *vi : {&a, &b})
+			EXPECT_EQ(qp_attributes(*vi).path_mtu, mtu);
+	}
+	void expect_global(bool is_global)
+	{
+		for (const Vi *vi : {&a, &b}) {
+			const ibv_ah_attr path = qp_attributes(*vi).ah_attr;
+
+			EXPECT_EQ(path.is_global, is_global);
+			EXPECT_EQ(path.grh.hop_limit > 0, is_global);
+		}
+		expect_traffic(a, b);
+	}
+};
+
+TEST_F(Paths, HaveTheMtuThatThePortHasWhenTheyAreMade)
+{
+	open();
+	make_pair();
+	expect_mtu(IBV_MTU_1024);
+	fake_change_device([](fake_device &d) { d.mtu = 512; }); // nobody tells of it
+	make_pair();
+	expect_mtu(IBV_MTU_512);
+	expect_traffic(a, b);
+}
+
+// The answer comes when the requester's MTU is no longer what its request has said.
+TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
+{
+	VIP_CONN_HANDLE conn;
+
+	open();
+	a = make_vi();
+	b = make_vi();
+	auto requested = request_async(a, "late");
+	ASSERT_EQ(wait("late", PATIENCE, &conn), VIP_SUCCESS);
+	fake_change_device([](fake_device &d) { d.mtu = 256; });
+	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	ASSERT_EQ(requested.get(), VIP_SUCCESS);
+	expect_mtu(IBV_MTU_256);
+}
+
+TEST_F(Paths, OfASubnetHaveNoGrh)
+{
+	open_infiniband();
+	make_pair();
+	expect_global(false);
+}
+
+TEST_F(Paths, WithAHopHaveAGrh)
+{
+	open_infiniband([](fake_device &d) { d.hops = 1; });
+	make_pair();
+	expect_global(true);
+}
+
+TEST_F(Paths, OfAPortThatDemandsAGrhHaveOne)
+{
+	open_infiniband([](fake_device &d) { d.grh_required = true; });
+	make_pair();
+	expect_global(true);
+}
+
+TEST_F(Paths, BeginAtTheGidOfTheNicsOwnInterface)
+{
+	open_with([](fake_device &d) { d.has_twin = true; });
+	make_pair();
+	for (const Vi *vi : {&a, &b})
+		EXPECT_EQ(qp_attributes(*vi).ah_attr.grh.sgid_index, 2);
+	expect_traffic(a, b);
+}
+
+// What rdma_cm takes from its defaults (cma_roce_tos) both ends keep.
+TEST_F(Paths, KeepTheTrafficClassAndTheServiceLevelThatRdmaCmHasFound)
+{
+	open_with([](fake_device &d) {
+		d.traffic_class = 106;
+		d.sl = 3;
+	});
+	make_pair();
+	for (const Vi *vi : {&a, &b}) {
+		EXPECT_EQ(qp_attributes(*vi).ah_attr.grh.traffic_class, 106);
+		EXPECT_EQ(qp_attributes(*vi).ah_attr.sl, 3);
+	}
+}
+
+// ---- changes ----
+
+// Level of reliability, and the partition's place in the table.
+struct Level : Named {
+	VIP_RELIABILITY_LEVEL level;
+};
+
+class EachLevel : public Each<Paths, Level>
+{
+      protected:
+	void SetUp() override
+	{
+		Paths::SetUp();
+		vi_kind.ReliabilityLevel = GetParam().level;
+	}
+	bool is_reliable() const
+	{
+		return GetParam().level != VIP_SERVICE_UNRELIABLE;
+	}
+	void expect_lost()
+	{
+		for (const Vi *vi : {&a, &b}) {
+			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, *vi));
+			expect_state(*vi, VIP_STATE_ERROR);
+		}
+		expect_again();
+	}
+	void expect_goes_on()
+	{
+		expect_traffic(a, b);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+	}
+};
+
+// Peers send to the former one.
+TEST_P(EachLevel, IsLostWithItsLid)
+{
+	open_infiniband();
+	make_pair();
+	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
+	expect_lost();
+	make_pair();
+	EXPECT_EQ(qp_attributes(a).ah_attr.dlid, 0x47);
+}
+
+TEST_P(EachLevel, StaysWithItsLid)
+{
+	open_infiniband();
+	make_pair();
+	for (ibv_event_type type : {IBV_EVENT_LID_CHANGE, IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_PKEY_CHANGE})
+		change([](fake_device &) {}, type);
+	expect_goes_on();
+}
+
+TEST_P(EachLevel, KnowsItsPartitionByAnIndex)
+{
+	open_infiniband([](fake_device &d) {
+		d.pkeys[0] = 0x8001;
+		d.pkeys[1] = 0xffff;
+	});
+	make_pair();
+	change([](fake_device &d) { d.pkeys_backwards = true; }, IBV_EVENT_PKEY_CHANGE);
+	if (is_reliable()) {
+		expect_lost();
+		return;
+	}
+	for (const Vi *vi : {&a, &b})
+		EXPECT_TRUE(eventually([&] { return qp_attributes(*vi).pkey_index == 1; }));
+	expect_goes_on();
+}
+
+// Others find the port by other ways then, of which the subnet's manager knows.
+TEST_P(EachLevel, AsksForAWayAgainAfterAChange)
+{
+	open_infiniband();
+	for (ibv_event_type type : {IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_GID_CHANGE, IBV_EVENT_PKEY_CHANGE,
+				    IBV_EVENT_LID_CHANGE}) {
+		make_pair();
+		const uint64_t asked = fake_calls("rdma_resolve_route"), heard = fake_calls("ibv_ack_async_event");
+		change([](fake_device &) {}, type);
+		EXPECT_TRUE(eventually([&] { return fake_calls("ibv_ack_async_event") > heard; }));
+		make_pair();
+		EXPECT_EQ(fake_calls("rdma_resolve_route"), asked + 1);
+	}
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, EachLevel,
+			 testing::Values(Level{{"Unreliable"}, VIP_SERVICE_UNRELIABLE}, Level{{"Reliable"}, VIP_SERVICE_RELIABLE_DELIVERY}),
+			 ByName());
+
+} // namespace

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a device reports of itself, and what that means for all connections of the NIC. */
+#include "device_reports.h"
+
+#include "base/config.h"
+#include "base/deadline.h"
+#include "base/log.h"
+#include "connecting.h"
+#include "listening.h"
+#include "nic.h"
+
+void device_lost(struct nic *nic, const char *call, int error)
+{
+	nic_lose(nic, call, error);
+}
+
+void device_failed(struct nic *nic)
+{
+	struct vi *vi;
+
+	if (!atomic_exchange(&nic->failed, true)) /* each connection may tell of it */
+		error_of_nic(nic, VIP_ERROR_CATASTROPHIC);
+	LIST_FOREACH(vi, &nic->vis, in_nic) {
+		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+			connection_cancel(vi->connection, VIP_ERROR_RESOURCE);
+		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+	}
+	listeners_close(nic);
+	agent_wake(nic);
+}
+
+/* What was posted to a connection has been flushed by now. So no wait that still goes on would ever end. */
+static void end_waits(struct nic *nic)
+{
+	struct cq *cq;
+
+	if (!atomic_load(&nic->failed) || atomic_load(&nic->is_over) || !LIST_EMPTY(&nic->ending))
+		return;
+	atomic_store(&nic->is_over, true);
+	LIST_FOREACH(cq, &nic->cqs, in_nic)
+		channel_kick_all(cq->channel, cq);
+}
+
+static void lose_all(struct nic *nic)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		endpoint_lost(vi);
+}
+
+void device_linked(struct nic *nic, bool is_up)
+{
+	const int64_t patience = config()->keepalive_sec * NSEC_PER_SEC;
+
+	if (is_up || !patience)
+		nic->link_ends = 0;
+	else if (!nic->link_ends)
+		nic->link_ends = clock_nsec() + patience;
+	agent_wake(nic);
+}
+
+int device_serve(struct nic *nic)
+{
+	if (nic->link_ends && !deadline_left(nic->link_ends)) {
+		log_error_ratelimited("NIC %p: its port has been down for %d s, so its connections end", object_handle(&nic->object),
+				      (int)config()->keepalive_sec);
+		nic->link_ends = 0;
+		lose_all(nic);
+	}
+	end_waits(nic);
+	return nic->link_ends ? deadline_msec(nic->link_ends) : -1;
+}
+
+void device_changed(struct nic *nic)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		vi_follow(vi);
+}
+
+void cq_failed(struct cq *cq)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
+		if (vi->send.cq == cq || vi->receive.cq == cq)
+			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+}
