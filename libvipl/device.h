@@ -106,6 +106,7 @@ struct connect_info {
 struct place {
 	struct sockaddr_storage address;
 	socklen_t length;
+	unsigned interface; /* of a source: the index of the one that has the address; 0: it does not matter */
 };
 
 #define PLACE_ADDRESSES 2u /* a NIC may have an IPv4 and an IPv6 address */
@@ -268,7 +269,7 @@ struct device_ops {
 	 */
 	unsigned (*place)(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			  unsigned number, struct place at[PLACE_ADDRESSES]);
-	/* The address that sockets for requests to this host are bound to. Without this function the system chooses. */
+	/* The address that sockets of connections with this host are bound to. Without this function the system chooses. */
 	void (*source)(struct device *device, const struct in6_addr *host, struct place *from);
 	/*
 	 * Whether the process at the other end of this socket may connect with us. Sets `process` of its description.

@@ -148,7 +148,7 @@ static bool take_client(struct conversation *client, const struct sockaddr_stora
 		watched->is_local ? connector->device->host : host_from_socket((const struct sockaddr *)from);
 	if (ops->admit && !ops->admit(connector->device, watched->fd, &client->described))
 		return false;
-	socket_prepare(watched);
+	socket_prepare(watched, &client->peer.host);
 	if (socket_watch(watched, EPOLLIN | EPOLLRDHUP))
 		return false;
 	socket_set_time(watched, HALF_OPEN_NSEC);

@@ -233,7 +233,7 @@ static int reach(const struct in6_addr *host, const struct place *place, struct 
 
 	if (error)
 		return error;
-	socket_prepare(watched);
+	socket_prepare(watched, host);
 	if (device->ops->source) {
 		device->ops->source(device, host, &from);
 		setsockopt(watched->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof(on));

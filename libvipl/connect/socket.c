@@ -21,6 +21,10 @@
 
 #define MOST_OF_CROWD 64u
 
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
+
 /* ---- in the list of what a forked child closes ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards this: */
@@ -277,12 +281,46 @@ int64_t connector_tick(struct connector *connector)
 
 /* ---- what they need ---- */
 
-void socket_prepare(const struct watched_socket *watched)
+/* One of this host's. It can be told by what may be bound, if not any address may (ip_nonlocal_bind). */
+static bool is_own_host(const struct in6_addr *host)
+{
+	struct sockaddr_storage address;
+	const socklen_t length = host_to_socket(host, 0, &address);
+	const int fd = fd_keep(socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), "socket()");
+	const bool is_own = fd < 0 || !bind(fd, (struct sockaddr *)&address, length);
+
+	fd_close(fd);
+	return is_own;
+}
+
+/*
+ * Where the host has several interfaces in a network, the system may send by any. But the connection is to end with the way that
+ * data takes. This needs Linux 5.7 or privilege, and without it the connection does without. Within a host packets go by no
+ * interface.
+ */
+static void keep_to_interface(const struct watched_socket *watched, const struct in6_addr *host)
+{
+	struct device *device = watched->connector->device;
+	struct in6_addr own;
+	struct place from;
+	int interface;
+
+	if (!device->ops->source)
+		return;
+	device->ops->source(device, host, &from);
+	own = host_from_socket((struct sockaddr *)&from.address);
+	interface = (int)from.interface;
+	if (interface && !host_equal(host, &own) && !is_own_host(host))
+		setsockopt(watched->fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof(interface));
+}
+
+void socket_prepare(const struct watched_socket *watched, const struct in6_addr *host)
 {
 	const int on = 1, seconds = (int)config()->keepalive_sec, msec = seconds * 1000, fd = watched->fd;
 
 	if (watched->is_local)
 		return;
+	keep_to_interface(watched, host);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (!seconds)
 		return;

@@ -66,7 +66,7 @@ void crowd_enter(struct watched_socket *watched, unsigned *crowd);
 /* All of it expire. */
 void crowd_end(struct connector *connector, unsigned *crowd);
 
-/* Sets what a connection over TCP needs. */
-void socket_prepare(const struct watched_socket *watched);
+/* Sets what a connection over TCP with this host needs. */
+void socket_prepare(const struct watched_socket *watched, const struct in6_addr *host);
 
 #endif

@@ -201,6 +201,8 @@ void verbs_routes_forget(struct verbs_device *device);
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
+/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: the port has none. */
+int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path);
 /*
  * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change
  * that at any time, so it is asked when a path is used. 0 or errno; ENODEV: there is no such GID or partition any more.

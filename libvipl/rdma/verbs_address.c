@@ -45,7 +45,7 @@ static uint16_t bucket_port(const struct discriminator *discriminator, unsigned 
 
 static void place_at(const struct verbs_device *device, const struct in6_addr *host, uint16_t port, struct place *place)
 {
-	memset(&place->address, 0, sizeof(place->address));
+	*place = (struct place){0};
 	verbs_socket(device, host, port, &place->address);
 	place->length = host_is_ipv4(host) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
 }
@@ -74,4 +74,6 @@ void verbs_source(struct device *base, const struct in6_addr *host, struct place
 	const struct in6_addr *own = verbs_own_host(device, host);
 
 	place_at(device, own ? own : &in6addr_any, 0, from);
+	if (own && !IN6_IS_ADDR_LINKLOCAL(own)) /* which the system keeps to its interface */
+		from->interface = verbs_interface(device, own);
 }

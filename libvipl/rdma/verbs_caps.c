@@ -101,14 +101,17 @@ static unsigned whole_power(unsigned most)
 	return most == 2 * power - 1 || power == 1 ? most : power - 1;
 }
 
-/* max_cqe is more than can be had where the kernel compares a size that was rounded up, and where memory is short. */
+/*
+ * max_cqe is more than can be had where the kernel compares a size that was rounded up, and where memory is short. Only what was
+ * tried is promised, and more than this takes memory.
+ */
 static unsigned find_entries(struct ibv_context *context, unsigned most)
 {
 	unsigned entries = most < TRIED_ENTRIES ? most : TRIED_ENTRIES;
 
 	while (entries > 1 && !can_have(context, entries))
 		entries = whole_power(entries - 1);
-	return entries == TRIED_ENTRIES ? whole_power(most) : entries;
+	return entries;
 }
 
 /* 0 or errno. */

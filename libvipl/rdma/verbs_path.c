@@ -77,7 +77,7 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
  * Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. A VLAN may
  * have the same one, which leads elsewhere, so that of our interface comes first. Not all kernels tell the interface.
  */
-static int find_gid(const struct verbs_device *device, struct verbs_path *path)
+int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path)
 {
 	const unsigned interface = verbs_interface(device, (const struct in6_addr *)path->own_gid.raw);
 	int error = find_gid_at(device, path, interface);
@@ -131,7 +131,7 @@ static int ask_port(const struct verbs_device *device, struct verbs_path *path)
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
 	const char *lacks = "GID";
-	int error = find_gid(device, path);
+	int error = verbs_path_find_gid(device, path);
 
 	if (!error) {
 		lacks = "partition key";

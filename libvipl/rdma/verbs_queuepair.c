@@ -268,13 +268,13 @@ static bool has_drained(struct verbs_endpoint *endpoint)
 	return true;
 }
 
+/* Also if the device cannot tell, as mana. */
 static bool is_in_error(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr unused;
 	struct ibv_qp_attr attributes;
 
-	return !ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) &&
-	       attributes.qp_state == IBV_QPS_ERR;
+	return ibv_query_qp(endpoint->qp, &attributes, IBV_QP_STATE, &unused) || attributes.qp_state == IBV_QPS_ERR;
 }
 
 /* The device has told that a request of the peer's was at fault, and of no error of our own. */

@@ -109,6 +109,17 @@ TEST_F(Paths, KeepTheTrafficClassAndTheServiceLevelThatRdmaCmHasFound)
 	}
 }
 
+// Data takes no other interface either. Within a host packets take none.
+TEST_F(Paths, KeepTheSocketToTheInterfaceUnlessItIsOfOneHost)
+{
+	open();
+	make_pair();
+	EXPECT_EQ(fake_kept_to(), std::vector<int>());
+	fake_address("10.9.9.50", FAKE_REACH_SILENT);
+	EXPECT_EQ(request(make_vi(), "far", 50, "10.9.9.50"), VIP_TIMEOUT);
+	EXPECT_EQ(fake_kept_to(), std::vector<int>{2});
+}
+
 // ---- changes ----
 
 // Level of reliability, and the partition's place in the table.

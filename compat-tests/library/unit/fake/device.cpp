@@ -252,6 +252,13 @@ void fake_change_device(const std::function<void(fake_device &)> &change)
 	change(world().devices.at(0)->cfg);
 }
 
+std::vector<int> fake_kept_to(void)
+{
+	std::lock_guard<std::mutex> lock(world().mutex);
+
+	return world().kept_to;
+}
+
 ibv_device **ibv_get_device_list(int *num_devices)
 {
 	FAKE_ENTER(ibv_get_device_list);

@@ -85,8 +85,6 @@ struct fake_device {
 	enum ibv_mtu path_mtu; // of paths, if less than the port's; 0: the same
 	uint8_t sl, traffic_class;
 	// What only some drivers do. 0 or false: as rxe.
-	int max_sge_rd;	   // 0: as max_sge
-	int comp_vectors;  // 0: one
 	uint64_t max_mr_size;	  // 0: any
 	bool ones_are_no_rkey;	  // with FAKE_KEYS_RXE: the rkey of a region that peers may not access
 	fake_cq_sizes cq_sizes;
@@ -108,6 +106,8 @@ void fake_move_address(const char *address, int index, bool tells = true);
 
 // What the first device is like from now on. Nobody is told.
 void fake_change_device(const std::function<void(fake_device &)> &change);
+// The interfaces that sockets have been bound to until now.
+std::vector<int> fake_kept_to(void);
 
 // ---- Behaviour ------------------------------------------------------------------------------
 

@@ -161,6 +161,11 @@ extern "C" int socket(int domain, int type, int protocol) noexcept
 
 extern "C" int setsockopt(int fd, int level, int name, const void *value, socklen_t length) noexcept
 {
+	if (level == SOL_SOCKET && name == SO_BINDTOIFINDEX) {
+		std::lock_guard<std::mutex> lock(world().mutex);
+		world().kept_to.push_back(*static_cast<const int *>(value));
+		return 0;
+	}
 	// The addresses that stand for IPv6 ones are of IPv4.
 	return level == IPPROTO_IPV6 && name == IPV6_V6ONLY ? 0 : NEXT(setsockopt)(fd, level, name, value, length);
 }

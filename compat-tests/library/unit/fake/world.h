@@ -194,6 +194,7 @@ struct State {
 	std::set<Id *> ids;
 	std::set<rdma_cm_event *> events_out;
 	std::map<Addr, fake_reach> reach;
+	std::vector<int> kept_to; // sockets, to interfaces
 
 	std::vector<Injection> next;
 	std::deque<HeldWc> held;
