@@ -144,9 +144,8 @@ public:
 	{
 		device_.initialise(qp_.get(), 0);
 		meet(dial(host, port, "the server"));
-		tell(Told{qp_->qp_num, device_.gid()});
-		const Told peer = hear<Told>();
-		device_.connect(qp_.get(), peer.qp, peer.gid);
+		tell(device_.end_of(qp_.get()));
+		device_.connect(qp_.get(), hear<raw::End>());
 		tell(char{1});
 	}
 	void disconnect()
@@ -157,18 +156,14 @@ public:
 	void accept(const Socket &listener)
 	{
 		meet(accept_from(listener));
-		const Told peer = hear<Told>();
+		const auto peer = hear<raw::End>();
 		device_.initialise(qp_.get(), 0);
-		device_.connect(qp_.get(), peer.qp, peer.gid);
-		tell(Told{qp_->qp_num, device_.gid()});
+		device_.connect(qp_.get(), peer);
+		tell(device_.end_of(qp_.get()));
 		hear<char>();
 	}
 
 private:
-	struct Told {
-		uint32_t qp;
-		ibv_gid gid;
-	};
 	void meet(Socket socket)
 	{
 		socket_ = std::move(socket);

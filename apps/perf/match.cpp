@@ -51,7 +51,7 @@ std::string name_of(const Shape &shape)
 	static const char *const transfers[] = {"send", "RDMA write", "RDMA read"};
 	static const char *const levels[] = {", Unreliable", "", ", Reliable Reception"};
 	static const char *const waits[] = {"polling", "blocking", "spinning, then blocking"};
-	static const char *const kinds[] = {"VIPL ", "TCP", "Unix socket", "Bare copy"};
+	static const char *const kinds[] = {"VIPL ", "TCP", "Unix socket", "Bare copy", "Queue pairs"};
 	std::string name = kinds[static_cast<int>(shape.kind)];
 
 	if (shape.kind == Kind::vipl)
@@ -70,6 +70,8 @@ std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape)
 		return make_vipl_link(side, shape);
 	case Kind::bare:
 		return make_bare_link(side, shape);
+	case Kind::verbs:
+		return make_verbs_link(side, shape);
 	default:
 		return make_socket_link(side, shape);
 	}

@@ -135,7 +135,7 @@ public:
 		for (unsigned number = 0; number < 2 * traffic.links; number++)
 			make_end(number);
 		for (unsigned number = 0; number < 2 * traffic.links; number++) {
-			device_.connect(ends_[number]->qp.get(), ends_[number ^ 1]->qp->qp_num, device_.gid(),
+			device_.connect(ends_[number]->qp.get(), device_.end_of(ends_[number ^ 1]->qp.get()),
 					traffic_.unreliable);
 			for (unsigned slot = 0; slot < traffic.window; slot++)
 				post_receive(*ends_[number], slot);

@@ -91,7 +91,7 @@ void RawDevice::initialise(ibv_qp *qp, unsigned access) const
 }
 
 /* The numbers of packets begin with 0. */
-void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable) const
+void RawDevice::connect(ibv_qp *qp, const End &peer, bool is_unreliable) const
 {
 	ibv_qp_attr attributes = {};
 	int to_rtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -104,13 +104,13 @@ void RawDevice::connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, boo
 	}
 	attributes.qp_state = IBV_QPS_RTR;
 	attributes.path_mtu = port_attributes_.active_mtu;
-	attributes.dest_qp_num = peer;
+	attributes.dest_qp_num = peer.qp;
 	attributes.max_dest_rd_atomic = 1;
 	attributes.min_rnr_timer = 12;
 	attributes.ah_attr.is_global = 1;
 	attributes.ah_attr.port_num = port_;
-	attributes.ah_attr.dlid = port_attributes_.lid;
-	attributes.ah_attr.grh.dgid = peers_gid;
+	attributes.ah_attr.dlid = peer.lid;
+	attributes.ah_attr.grh.dgid = peer.gid;
 	attributes.ah_attr.grh.sgid_index = gid_index_;
 	attributes.ah_attr.grh.hop_limit = 64;
 	must(ibv_modify_qp(qp, &attributes, to_rtr), "connect a queue pair (RTR)");

@@ -52,6 +52,13 @@ struct Size {
 };
 constexpr Size usual = {126, 1024, 16, 5};
 
+/* What a queue pair's peer has to know of it. */
+struct End {
+	uint32_t qp;
+	uint16_t lid; /* of InfiniBand */
+	ibv_gid gid;
+};
+
 /* A device with a protection domain. Fails when the NIC is no RDMA device. */
 class RawDevice
 {
@@ -74,12 +81,12 @@ public:
 	Qp make_qp(const Size &size, ibv_cq *sends, ibv_cq *receives, unsigned &inline_bytes,
 		   bool is_unreliable = false) const;
 	/* Moves a queue pair from INIT to RTS. */
-	void connect(ibv_qp *qp, uint32_t peer, const ibv_gid &peers_gid, bool is_unreliable = false) const;
+	void connect(ibv_qp *qp, const End &peer, bool is_unreliable = false) const;
 	/* Moves a queue pair from RESET to INIT. */
 	void initialise(ibv_qp *qp, unsigned access) const;
-	const ibv_gid &gid() const
+	End end_of(const ibv_qp *qp) const
 	{
-		return gid_;
+		return {qp->qp_num, port_attributes_.lid, gid_};
 	}
 
 private:

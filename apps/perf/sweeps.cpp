@@ -87,7 +87,7 @@ struct Choice {
 	std::vector<Level> levels = {Level::delivery};
 	std::vector<Waiting> waits = {Waiting::poll, Waiting::block};
 	std::vector<Kind> sockets = {Kind::tcp, Kind::unix_socket};
-	bool no_sockets = false, bare = false;
+	bool no_sockets = false, bare = false, verbs = false;
 };
 
 struct Sweep {
@@ -176,6 +176,8 @@ std::vector<Shape> all_shapes(const Choice &choice)
 				all.push_back({kind, Transfer::send, Level::delivery, waiting});
 	if (choice.bare)
 		all.push_back({Kind::bare});
+	if (choice.verbs)
+		all.push_back({Kind::verbs});
 	return all;
 }
 
@@ -186,6 +188,8 @@ std::string obstacle(const Shape &shape, const Side &side)
 
 	if ((shape.kind == Kind::unix_socket || shape.kind == Kind::bare) && !side.control.is_one_host())
 		return "the two sides are on two hosts";
+	if (shape.kind == Kind::verbs && side.nic.is_loopback())
+		return "the NIC is no RDMA device";
 	if (shape.kind != Kind::vipl)
 		return "";
 	if (!(nic.ReliabilityLevelSupport & level_of(shape.level)))
@@ -394,6 +398,7 @@ void add_choice_options(CLI::App *command, Choice &choice)
 			  "also what the machine does between two processes with nothing around\n"
 			  "it, polling: a word in shared memory (up to 8 bytes); longer messages,\n"
 			  "and those of a stream, by process_vm_writev");
+	command->add_flag("--verbs", choice.verbs, "also bare queue pairs of the same devices, polling");
 }
 
 void add_plan_options(CLI::App *command, Plan &plan)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A transport carries messages between the two sides: VIPL in one of its shapes, a socket, or a
- * bare copy. Both sides make it with the same shape and then work in pairs: the ping of one side
+ * A transport carries messages between the two sides: VIPL in one of its shapes, a socket, a
+ * bare copy, or bare queue pairs. Both sides make it with the same shape and then work in pairs: the ping of one side
  * needs the echo of the other side.
  */
 #ifndef VIP_PERF_TRANSPORT_H
@@ -13,7 +13,7 @@
 
 #include "vipl_objects.h"
 
-enum class Kind { vipl, tcp, unix_socket, bare };
+enum class Kind { vipl, tcp, unix_socket, bare, verbs };
 enum class Transfer { send, write, read }; /* a write has immediate data, and so takes a receive */
 enum class Level { unreliable, delivery, reception };
 enum class Waiting { poll, block, spin }; /* spin: poll for a while, then block */
@@ -23,7 +23,8 @@ enum class Cqs { none, one, each };	  /* one CQ for all VIs, or one for each */
 NLOHMANN_JSON_SERIALIZE_ENUM(Kind, {{Kind::vipl, "vipl"},
 				    {Kind::tcp, "tcp"},
 				    {Kind::unix_socket, "unix"},
-				    {Kind::bare, "bare"}})
+				    {Kind::bare, "bare"},
+				    {Kind::verbs, "verbs"}})
 NLOHMANN_JSON_SERIALIZE_ENUM(Transfer, {{Transfer::send, "send"},
 					{Transfer::write, "write"},
 					{Transfer::read, "read"}})
@@ -138,5 +139,6 @@ std::unique_ptr<Transport> make_transport(const Side &side, const Shape &shape);
 std::unique_ptr<Transport> make_vipl_link(const Side &side, const Shape &shape);
 std::unique_ptr<Transport> make_socket_link(const Side &side, const Shape &shape);
 std::unique_ptr<Transport> make_bare_link(const Side &side, const Shape &shape);
+std::unique_ptr<Transport> make_verbs_link(const Side &side, const Shape &shape);
 
 #endif
