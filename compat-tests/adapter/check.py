@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""vip_check_adapter with programs that only play: check.py VIP_CHECK_ADAPTER SOURCES
+
+What a report may not tell is replaced; each way to fail has its verdict and its exit status; nothing is left behind."""
+
+import contextlib
+import json
+import os
+import pathlib
+import pwd
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import unittest
+
+PROGRAM, SOURCES = sys.argv[1:3]
+sys.dont_write_bytecode = True
+sys.path.insert(0, SOURCES)
+import facts  # noqa: E402
+import private  # noqa: E402
+import running  # noqa: E402
+import steps  # noqa: E402
+
+PATIENCE = 60  # seconds; only a program that hangs takes this long
+HOST, USER = socket.gethostname(), pwd.getpwuid(os.getuid()).pw_name
+SECRETS = {"MAC": "0c:42:a1:ab:cd:ef", "GUID": "0c42:a103:00ab:cdef", "IPv4": "10.20.30.40", "IPv6": "fd12:3456:789a::1:2",
+           "link-local": "fe80::e42:a1ff:feab:cdef", "IB": "80:00:02:08:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:ab:cd:ef"}
+ALL = """for {0}, at {1[IPv4]}:18516, [{1[IPv6]}]:22090 and {1[link-local]}%eth0; {1[MAC]} {1[IB]} node_guid {1[GUID]},
+gid:{2} 0x0c42a10300abcdef enx0c42a1abcdef address 0a141e28 user=jane@{0} /home/jane/x"""
+GID = "0000:0000:0000:0000:0000:ffff:0a14:1e28"
+
+# Each program says what the variable of its name has, then does what the variable with _DOES has.
+PLAYS = """#!/bin/bash
+name=${0##*/}
+[[ " $* " == *" --serve"* || ${1:-} == server ]] && { echo "plays peers, waits for clients"; exec sleep 1000; }
+for word; do [[ $word != --junit=* ]] || echo "$JUNIT" >"${word#*=}"; done
+echo "$PRIVATE"
+[[ " $* " != *" --peer="* ]] || echo "5 tests had their peer on $PEERS"
+[[ $1 != overhead ]] || { echo '{
+"rc_send_8B": {"ratio": 1.05, "pairs": 3, "raw_us": 1.0, "vipl_us": 1.05}}'; }
+case $name in
+    vip_info) echo '{
+"nics": [{"nic": "nic0", "Name": "mlx5_7", "host": "10.20.30.40", "ReliabilityLevelSupport": ["reliable delivery"]}],
+"problems": []}' ;;
+    vip_perf) [[ $1 == overhead ]] || echo '{
+"series": [{"name": "VIPL", "points": [{"what": "connection", "us_median": 300.0, "bytes": 8, "MBps": 1.5}]}]}' ;;
+esac
+does=${name}_DOES
+eval "${!does}"
+"""
+JUNIT = """<testsuites><testsuite><testcase classname="A" name="One"/><testcase classname="A" name="Two">%s</testcase>
+</testsuite></testsuites>"""
+SKIPPED, BROKEN = '<skipped message=""/>', '<failure type="failed" message=""/>'
+PROGRAMS = ("vip_info", "vip_conformance", "vip_legacy", "vip_stress", "vip_perf")
+SUMMARY = """early adopter                    64      64       0        0             0        0
+functional                      467     466       1        0             0        0"""
+
+
+class Site(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in "bin", "tmp", "out":
+            (self.folder / name).mkdir()
+        for name in PROGRAMS:
+            file = self.folder / "bin" / name
+            file.write_text(PLAYS)
+            file.chmod(0o755)
+
+    def environment(self, **more):
+        return {**os.environ, "PATH": "%s:/usr/bin:/bin" % (self.folder / "bin"), "TMPDIR": str(self.folder / "tmp"),
+                "JUNIT": JUNIT % SKIPPED, "PEERS": "there", "PRIVATE": "nothing", "USER": "jane", **more}
+
+    def run_check(self, *options, **environment):
+        """Returns what it prints, and the report, if there is one."""
+        done = subprocess.run([PROGRAM, *options], cwd=self.folder / "out", env=self.environment(**environment),
+                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+        self.status, self.output = done.returncode, done.stdout + done.stderr
+        self.assertEqual(os.listdir(self.folder / "tmp"), [], "nothing temporary is left")
+        files = list((self.folder / "out").iterdir())
+        return json.loads(self.files(files[0])["report.json"]) if files else None
+
+    @staticmethod
+    def files(path):
+        with tarfile.open(path) as archive:
+            return {member.name.partition("/")[2]: archive.extractfile(member).read().decode() for member in archive}
+
+    def statuses(self, report):
+        return {step["name"]: step["status"] for step in report["steps"]}
+
+
+class Verdicts(Site):
+    def test_works(self):
+        report = self.run_check("-q")
+        self.assertEqual(0, self.status, self.output)
+        self.assertIn("libvipl works on mlx5_7: all 6 steps passed.", self.output)
+        self.assertEqual({"ok"}, set(self.statuses(report).values()))
+        self.assertIs(report["works"], True)
+        self.assertIn("1.05 us, raw verbs 1 (1.05 times)", self.output)
+
+    def test_a_step_that_fails(self):
+        for program, step in ("vip_stress", "stress"), ("vip_perf", "overhead"), ("vip_legacy", "legacy"):
+            for does in "exit 1", "kill -SEGV $$":
+                with self.subTest(program=program, does=does):
+                    report = self.run_check("-q", "-o", "report.tgz", **{program + "_DOES": does})
+                    self.assertEqual(1, self.status, self.output)
+                    self.assertIn("libvipl DOES NOT WORK on mlx5_7: ", self.output)
+                    self.assertEqual("FAILED", self.statuses(report)[step])
+                    self.assertEqual("ok", self.statuses(report)["conformance"])
+
+    def test_a_test_that_fails_says_what_that_means(self):
+        report = self.run_check("-q", JUNIT=JUNIT % BROKEN, PRIVATE=SUMMARY, vip_legacy_DOES="exit 0")
+        self.assertEqual(1, self.status, self.output)
+        self.assertIn("conformance: 1 of 2 tests failed: A.Two\n      Simple programs work;", self.output)
+        self.assertEqual(["A.Two"], report["steps"][1]["figures"]["failed"])
+
+    def test_without_figures_or_results_nothing_is_shown(self):
+        for more in {"JUNIT": ""}, {"vip_perf_DOES": ":", "broken": "vip_perf"}:
+            with self.subTest(more):
+                if "broken" in more:
+                    (self.folder / "bin/vip_perf").write_text("#!/bin/sh\nexit 0\n")
+                self.run_check("-q", "-o", "report.tgz", **more)
+                self.assertEqual(1, self.status, self.output)
+
+    def test_what_is_not_installed(self):
+        (self.folder / "bin/vip_perf").unlink()
+        report = self.run_check("-q")
+        self.assertEqual(1, self.status, self.output)
+        self.assertIn("It is NOT SHOWN that libvipl works on mlx5_7: 2 of 6", self.output)
+        self.assertIn("not run: overhead, connect: vip_perf is not installed", self.output)
+        self.assertEqual("NOT RUN", self.statuses(report)["connect"])
+
+    def test_a_nic_that_is_not_there(self):
+        report = self.run_check("--nic=mlx5_9", vip_info_DOES="exit 1")
+        self.assertEqual(1, self.status, self.output)
+        self.assertEqual({"FAILED", "NOT RUN"}, set(self.statuses(report).values()))
+        self.run_check("-o", "report.tgz", PRIVATE='{\n"nics": [{"Name": "via_lo"}], "problems": [{"problem": "no device"}]}')
+        self.assertEqual(1, self.status, self.output)
+        self.assertIn("nic0 is the loopback NIC: there is no RDMA device that can be used; no device", self.output)
+
+    def test_usage(self):
+        for options in ["--serve", "host"], ["a", "b"], ["--port=70000"], ["-o", "/nowhere/x"]:
+            self.run_check(*options)
+            self.assertEqual(2, self.status, self.output)
+
+
+class Ends(Site):
+    def start(self, *options, **environment):
+        process = subprocess.Popen([PROGRAM, *options], cwd=self.folder / "out", env=self.environment(**environment),
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        return process
+
+    def processes(self):
+        """Returns those that have the environment of this test."""
+        found, mark = [], os.fsencode(str(self.folder))
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if mark in pathlib.Path("/proc", name, "environ").read_bytes():
+                    found.append(name)
+        return found
+
+    def test_interrupted(self):
+        for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            with self.subTest(number):
+                process = self.start("-q", vip_stress_DOES="setsid sleep 1000 & setsid setsid sleep 1000 & sleep 1000")
+                for line in process.stdout:
+                    if line.startswith("[0:") and "stress: " in line:
+                        break
+                while sum("sleep" in pathlib.Path("/proc", pid, "cmdline").read_text() for pid in self.processes()) < 3:
+                    time.sleep(0.05)
+                process.send_signal(number)
+                self.assertEqual(128 + number, process.wait(PATIENCE))
+                self.assertEqual([], self.processes())
+                self.assertEqual([[], []], [os.listdir(self.folder / name) for name in ("tmp", "out")])
+
+    def test_a_time_limit(self):
+        output = self.folder / "output"
+        self.assertEqual(running.OVER, running.run(["sh", "-c", "sleep 1000 & sleep 1000"], output, 0.3,
+                                                   {"MARK": str(self.folder)}))
+        self.assertEqual([], self.processes())
+
+    def test_a_second_host_that_does_not_answer(self):
+        """It is asked first: nobody waits for the other steps."""
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            report = self.run_check("--port=%d" % silent.getsockname()[1], "127.0.0.1")
+            self.assertEqual(1, self.status, self.output)
+            self.assertIn("127.0.0.1: vip_check_adapter there does not answer (timed out)", self.output)
+            self.assertEqual({"ok", "NOT RUN"}, set(self.statuses(report).values()))
+            number = silent.getsockname()[1]
+        self.run_check("--port=%d" % number, "127.0.0.1", "-o", "report.tgz")
+        self.assertEqual(1, self.status, self.output)
+        self.assertIn('Does "vip_check_adapter --serve" run there', self.output)
+
+    def test_two_hosts(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = "--port=%d" % (free.getsockname()[1] - 4)
+        server = self.start("--serve", port)
+        self.assertIn("waits at TCP ports", server.stdout.readline())
+        with socket.create_connection(("127.0.0.1", int(port[7:]))) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        report = json.loads(self.files(self.check_with(server, port))["report.json"])
+        self.assertEqual({"ok"}, set(self.statuses(report).values()))
+        self.assertIn("system", report["other host"])
+        self.assertEqual("nic other-host conformance-2 legacy-2 latency-2 bandwidth-2 connect-2".split(),
+                         list(self.statuses(report)))
+        self.assertEqual([], self.processes())
+
+    def check_with(self, server, port):
+        client = self.start("-q", port, "localhost")
+        output = client.communicate(timeout=PATIENCE)[0]
+        self.assertEqual(0, client.returncode, output)
+        self.assertIn("the check is over", server.communicate(timeout=PATIENCE)[0])
+        self.assertEqual(0, server.returncode)
+        return next((self.folder / "out").iterdir())
+
+
+class Private(Site):
+    def secrets(self):
+        everything = ALL.format(HOST, SECRETS, GID)
+        forms = [*SECRETS.values(), GID, "0c42a10300abcdef", "0c42a1abcdef", "0a141e28", "jane"]
+        return everything, [form.lower() for form in forms] + ([USER] * (USER != "root"))
+
+    def test_nothing_in_the_file(self):
+        everything, forms = self.secrets()
+        self.run_check("-q", PRIVATE=everything, VIPL_HOSTS="/home/jane/" + SECRETS["MAC"], vip_stress_DOES="exit 1")
+        path = next((self.folder / "out").iterdir())
+        raw = subprocess.run(["gzip", "-dc", path], capture_output=True, check=True).stdout.decode().lower()
+        for form in forms:
+            self.assertFalse(form in raw, form)
+        self.assertIsNone(re.search(r"(?<![a-z0-9_])%s(?![a-z0-9_])" % re.escape(HOST.lower()), raw))
+        self.assertIn("host-1", raw)
+        self.assertIn("/home/user-", raw)
+
+    def test_with_names(self):
+        everything, _ = self.secrets()
+        self.run_check("-q", "--with-names", PRIVATE=everything)
+        self.assertIn(everything, self.files(next((self.folder / "out").iterdir()))["stress.txt"])
+
+    def test_the_same_is_the_same_and_no_more_is_replaced(self):
+        names = private.Replacer()
+        names.learn_host(1, "node7.example.com")
+        names.learn_host(2, "node8.example.com", "10.0.0.2")
+        names.keep("214.0.286.0")
+        replaces = names.replaces
+        self.assertEqual(replaces("10.0.0.2 10.0.0.3 10.0.0.2"), "ipv4-1 ipv4-2 ipv4-1")
+        self.assertEqual(replaces("::ffff:10.0.0.2 0000:0000:0000:0000:0000:ffff:0a00:0003"), "::ffff:ipv4-1 ::ffff:ipv4-2")
+        self.assertEqual(replaces("gid:fe80::1:2, (FE80::0001:0002)."), "gid:fe80::guid-1, (fe80::guid-1).")
+        self.assertEqual(replaces("Node8, node7.example.com; node70 anode7"), "host-2, host-1.domain-1; node70 anode7")
+        self.assertEqual(replaces("0C:42:A1:AB:CD:EF 0c-42-a1-ab-cd-ef"), "mac-1 mac-1")
+        same = ("12:34:56 127.0.0.1 ::1 :: 0.0.0.0 fw 214.0.286.0, 20.35.1012 std::add A::Bx 0000:c1:00.0 [ OK ] A/B.C (1 ms) "
+                "00:00:00:00:00:00 255.255.255.0 {\"a\": 1} 6.1.0-25 0x7ffc01 -5:")
+        self.assertEqual(replaces(same), same)
+
+    def test_facts_of_an_adapter(self):
+        root = self.folder / "root"
+        for path, text in (("device/vendor", "0x15b3"), ("fw_ver", "20.35.1012"), ("node_guid", SECRETS["GUID"]),
+                           ("ports/1/gids/0", "fe80:0000:0000:0000:0e42:a1ff:feab:cdef"), ("ports/1/gids/1", GID),
+                           ("ports/1/gids/2", "0000:0000:0000:0000:0000:0000:0000:0000"),
+                           ("ports/1/gid_attrs/types/1", "RoCE v2"), ("ports/1/gid_attrs/ndevs/1", "ens1"),
+                           ("ports/1/state", "4: ACTIVE"), ("ports/1/hw_counters/local_ack_timeout_err", "3")):
+            file = root / "sys/class/infiniband/mlx5_0" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text + "\n")
+        found = facts.collect(root)
+        device = found["devices"]["mlx5_0"]
+        self.assertEqual("20.35.1012", device["fw_ver"])
+        self.assertEqual([0, 1], [gid["index"] for gid in device["ports"]["1"]["gids"]])
+        self.assertEqual({"index": 1, "gid": GID, "type": "RoCE v2", "interface": "ens1"}, device["ports"]["1"]["gids"][1])
+        self.assertEqual({"mlx5_0 port 1 local_ack_timeout_err": 3}, facts.error_counters(root))
+        self.assertEqual([steps.QUICK, []], [steps.QUICK * True, steps.QUICK * False])
+
+
+unittest.main(argv=sys.argv[:1])
