@@ -70,13 +70,16 @@ Qp RawDevice::make_qp(const Size &size, ibv_cq *sends, ibv_cq *receives, unsigne
 	init.send_cq = sends;
 	init.recv_cq = receives;
 	init.cap = {size.sends, size.receives, size.send_segments, size.receive_segments, inline_bytes};
-	Qp qp(ibv_create_qp(domain_.get(), &init));
-
-	if (!qp) {
-		init.cap.max_inline_data = inline_bytes = 0;
-		qp.reset(made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
+	/* Some devices refuse more than they have, and some have 96 or 101. */
+	for (const unsigned less : {128u, 96u, 64u, 32u, 0u}) {
+		init.cap.max_inline_data = inline_bytes;
+		if (Qp qp{ibv_create_qp(domain_.get(), &init)})
+			return qp;
+		if (less < inline_bytes)
+			inline_bytes = less;
 	}
-	return qp;
+	init.cap.max_inline_data = inline_bytes;
+	return Qp(made(ibv_create_qp(domain_.get(), &init), "create a queue pair"));
 }
 
 void RawDevice::initialise(ibv_qp *qp, unsigned access) const

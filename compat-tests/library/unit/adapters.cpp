@@ -305,9 +305,13 @@ TEST_P(Adapter, IsReachedAtEachKindOfAddress)
 {
 	if (is_refused())
 		return;
-	for (const char *address : {"10.9.9.1", "fd00::1", "fe80::1"}) {
-		SCOPED_TRACE(address);
-		plug_in(address);
+	const std::vector<const char *> addresses = {"10.9.9.1", "fd00::1", "fe80::1"};
+	const unsigned ports = strncmp(GetParam().name, "mlx4", 4) == 0 ? 2 : 1; // of the device
+	for (unsigned i = 0; i < ports * addresses.size(); i++) {
+		const char *address = addresses[i % addresses.size()];
+		const auto port = static_cast<uint8_t>(1 + i / addresses.size()); // the one that is up
+		SCOPED_TRACE(std::string(address) + " at port " + std::to_string(port));
+		plug_in(address, [=](fake_device &device) { device.port = port; });
 		open_it();
 		ASSERT_FALSE(HasFatalFailure());
 		host = address;
