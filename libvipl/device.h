@@ -396,5 +396,7 @@ void cq_failed(struct cq *cq);
 void device_failed(struct nic *nic);
 /* From any thread: a system call that the device depends on fails with this error. The agent ends the connections. */
 void device_lost(struct nic *nic, const char *call, int error);
+/* From any thread: a read of one of the device's files has said by this error that the device is gone. As device_lost(). */
+void device_gone(struct nic *nic, int error);
 
 #endif

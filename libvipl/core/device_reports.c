@@ -11,7 +11,16 @@
 
 void device_lost(struct nic *nic, const char *call, int error)
 {
-	nic_lose(nic, call, error);
+	sleeper_lose(&nic->agent.sleeper, call, error);
+	agent_wake(nic);
+}
+
+void device_gone(struct nic *nic, int error)
+{
+	int none = 0;
+
+	atomic_compare_exchange_strong(&nic->gone, &none, error);
+	agent_wake(nic);
 }
 
 void device_failed(struct nic *nic)

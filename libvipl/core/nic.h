@@ -51,6 +51,7 @@ struct nic {
 	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
 	struct tag *default_tag;
 	bool has_alias;
+	_Atomic int gone;    /* the error by which a file of the device has said that it is gone; 0: none */
 	atomic_bool failed;  /* the device; only closing the NIC helps */
 	atomic_bool is_over; /* and its connections have ended: a wait for completions that goes on is in vain */
 	int64_t link_ends;   /* its port is down: when connections end, unless it is up by then; 0: it is not */
@@ -80,20 +81,13 @@ static inline const struct device_ops *ops_of(const struct vi *vi)
 /* The device has failed, the program has closed its descriptors, or a filter refuses a call: nothing can be connected any more. */
 static inline bool nic_is_lost(const struct nic *nic)
 {
-	return atomic_load(&nic->failed) || sleeper_is_lost(&nic->agent.sleeper);
+	return atomic_load(&nic->failed) || atomic_load(&nic->gone) || sleeper_is_lost(&nic->agent.sleeper);
 }
 
 /* Makes the agent look at the device and at all CQs once more. */
 static inline void agent_wake(struct nic *nic)
 {
 	sleeper_wake(&nic->agent.sleeper);
-}
-
-/* From any thread: this call fails, without which no event comes. The agent ends the connections. */
-static inline void nic_lose(struct nic *nic, const char *call, int error)
-{
-	sleeper_lose(&nic->agent.sleeper, call, error);
-	agent_wake(nic);
 }
 
 #endif

@@ -147,7 +147,7 @@ static void async_ready(struct watch *watch)
 	if (!error)
 		return;
 	watch_end(device->base.event_fd, watch);
-	device_lost(device->nic, "read()", error);
+	device_gone(device->nic, error);
 }
 
 int verbs_set_nonblocking(int fd)

@@ -68,18 +68,21 @@ static int serve_status(struct nic *nic, bool rings)
 	return deadline_msec(*again);
 }
 
-/* Fails the NIC if the program has closed the library's descriptors, or a filter of system calls refuses their use. */
+/* Fails the NIC if its device is gone, the program has closed the library's descriptors, or a filter refuses their use. */
 static void fail_if_lost(struct nic *nic)
 {
-	int error;
+	int error = atomic_load(&nic->gone);
+	const char *call = "read()";
 
 	if (atomic_load(&nic->failed) || !nic_is_lost(nic))
 		return;
-	error = atomic_load(&nic->agent.sleeper.lost_error);
-	if (error == ENOENT || error == EINVAL) /* the number is another file's */
-		error = EBADF;
-	log_error("NIC %p has failed: %s", object_handle(&nic->object),
-		  failure_of(atomic_load(&nic->agent.sleeper.lost_by), error));
+	if (!error) {
+		call = atomic_load(&nic->agent.sleeper.lost_by);
+		error = atomic_load(&nic->agent.sleeper.lost_error);
+		if (error == ENOENT || error == EINVAL) /* the number is another file's */
+			error = EBADF;
+	}
+	log_error("NIC %p has failed: %s", object_handle(&nic->object), failure_of(call, error));
 	device_failed(nic);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // A device that the kernel takes away while it is used: it is unplugged, its firmware is reset, or its driver unbound.
 #include "process.h"
+#include "shim.h"
 
 #include <filesystem>
 
@@ -91,6 +92,7 @@ TEST_P(LostDevice, EndsEveryWaitAndCanBeOpenedAgain)
 	}
 	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 	by_hand(false);
+	EXPECT_FALSE(shim_agent_is_lost(nic)) << "it answers vip_stat";
 	expect_rest();
 	expect_closed_and_usable();
 }

@@ -14,6 +14,7 @@
 #include "base/lock.h"
 #include "core/cq.h"
 #include "core/memory.h"
+#include "core/nic.h"
 #include "core/object_at.h"
 #include "core/vi.h"
 #include "loopback/cq_page.h"
@@ -72,6 +73,16 @@ unsigned shim_cq_waiters(void *cq)
 unsigned shim_cq_announced(void *cq)
 {
 	return atomic_load(&cq_at(cq)->announced);
+}
+
+bool shim_agent_is_lost(void *handle)
+{
+	struct nic *nic = nic_get(handle);
+	bool is_lost = !nic || sleeper_is_lost(&nic->agent.sleeper);
+
+	if (nic)
+		nic_put(nic);
+	return is_lost;
 }
 
 struct lock *shim_lock_create(void)

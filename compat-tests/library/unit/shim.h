@@ -2,6 +2,7 @@
 // The library's insides for C++, which cannot read headers with atomic types.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,8 @@ void shim_cq_set_resting(void *cq, unsigned threads);
 unsigned shim_cq_waiters(void *cq);
 // Counts how often threads that sleep on the CQ's channel, or at its word, were told to look.
 unsigned shim_cq_announced(void *cq);
+// Whether the NIC's agent takes its descriptors for unusable.
+bool shim_agent_is_lost(void *nic);
 
 // ---- the biased lock ----
 
