@@ -151,12 +151,12 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
 #define VERBS_WR_ID_STAGED	UINT64_C(8)
 #define VERBS_WR_ID_KIND	UINT64_C(0xf)
-#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see drain_qp() */
+#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see begin_drain() */
 #define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
 
-/* verbs_opening.c */
+/* verbs_choice.c */
 /* Which candidate a NIC is, and which ports before it cannot be used. */
 struct verbs_choice {
 	struct candidate candidate;

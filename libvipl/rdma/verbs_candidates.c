@@ -108,6 +108,8 @@ static void refuse_unbound(struct candidate *candidate, const struct port *port,
 	if (*address->device)
 		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm takes another port for this address (%s port %u)",
 		       address->device, address->port);
+	else if (!address->error)
+		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm knows no device for this address (is the device's node GUID 0?)");
 	else if (address->error != ENODEV && address->error != EADDRNOTAVAIL)
 		refuse(candidate, CANDIDATE_FAILED, "%s", failure_of("rdma_bind_addr()", address->error));
 	else if (address->error == ENODEV && has_gid(port, address))
@@ -155,7 +157,8 @@ static void judge(const struct finder *finder, struct candidate *candidate, cons
 
 /*
  * A GID tells the number of its interface in the network namespace where that is. It is the one of this number here if
- * the port has a GID of one of its addresses, or one that is made of its hardware address, as a port's first GID is.
+ * the port has a GID of one of its addresses, or one that is made of its hardware address, as a port's first GID is. Where no GID
+ * tells, it counts as here.
  */
 static bool is_here(const struct finder *finder, const struct port *port, const struct own_interface *interface)
 {
@@ -232,7 +235,7 @@ static void read_gids(struct ibv_context *context, struct port *port)
 
 		if (!error)
 			port->gid_count++;
-		else if (error != ENODATA) /* an empty one */
+		else if (error != ENODATA && error != ENODEV) /* an empty one, or its interface is elsewhere */
 			break;
 	}
 }
@@ -304,7 +307,7 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 
 /* ---- a device ---- */
 
-#define CLASS_VERBS "/sys/class/infiniband"
+#define CLASS_DEVICES "/sys/class/infiniband"
 
 /* Finds the name of the device's file in /dev/infiniband. */
 static bool find_node(const char *device, char node[64])
@@ -364,9 +367,11 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 	struct ibv_context *context;
 	int error;
 
-	if (device->transport_type == IBV_TRANSPORT_IWARP) {
+	if (device->transport_type != IBV_TRANSPORT_IB) {
 		refuse(add(finder, name, NULL), CANDIDATE_IWARP,
-		       "the device speaks iWARP, which is not supported yet; some devices can be switched to RoCE");
+		       device->transport_type == IBV_TRANSPORT_IWARP
+			       ? "the device speaks iWARP, which is not supported yet; some devices can be switched to RoCE"
+			       : "the device has no queue pairs of InfiniBand or RoCE");
 		return;
 	}
 	errno = 0;
@@ -376,7 +381,7 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 		struct candidate *added = add(finder, name, NULL);
 
 		refuse(added, CANDIDATE_FAILED, "%s", failed);
-		if (!access(CLASS_VERBS, F_OK))
+		if (!access(CLASS_DEVICES, F_OK))
 			refuse_by_node(added, name);
 		return;
 	}
@@ -392,7 +397,7 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 static void add_absent_ones(struct finder *finder, struct ibv_device **list, int count)
 {
 	struct dirent **entries;
-	const int all = scandir(CLASS_VERBS, &entries, NULL, alphasort);
+	const int all = scandir(CLASS_DEVICES, &entries, NULL, alphasort);
 
 	for (int each = 0; each < all; each++) {
 		const char *name = entries[each]->d_name;

@@ -61,7 +61,7 @@ struct candidates {
 int candidates_find(struct candidates *list);
 void candidates_free(struct candidates *list);
 
-/* ---- verbs_choice.c ---- */
+/* ---- verbs_candidate_names.c ---- */
 
 /* Gives the best candidate of each port the next number, and the best one of the other family beside it the same. */
 void candidates_number(struct candidates *list);

@@ -1,129 +1,130 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which candidate is the NIC of a number, or of a name. */
-#include <arpa/inet.h>
+/* Which candidate a NIC becomes that is being opened, and what the log says of it. */
 #include <stdio.h>
 #include <string.h>
 
-#include "base/address.h"
-#include "verbs_candidates.h"
+#include "base/log.h"
+#include "rdma.h"
 
-/* Is `one` to be taken before `best`? What has failed may be the one, so no later one takes its place. */
-static bool is_better(const struct candidate *one, const struct candidate *best)
+/* The places of ports that cannot be used, and the first reason of each. */
+static void list_refused(const struct candidates *list, size_t end, const char *name, char *out, size_t room)
 {
-	return one->reason <= CANDIDATE_FAILED && (!best || one->rank < best->rank);
-}
+	const struct candidate *before = NULL;
+	size_t length = 0;
 
-bool candidates_share_port(const struct candidate *a, const struct candidate *b)
-{
-	return a->port == b->port && !strcmp(a->device, b->device);
-}
-
-const struct candidate *candidate_beside(const struct candidates *list, const struct candidate *other, bool ipv4)
-{
-	const struct candidate *best = NULL;
-
-	if (other->reason == CANDIDATE_USABLE && host_is_ipv4(&other->host) == ipv4)
-		return other;
-	for (size_t i = 0; i < list->count; i++) {
+	*out = '\0';
+	for (size_t i = 0; i < end && length < room; i++) {
 		const struct candidate *one = &list->all[i];
+		char place[PLACE_TEXT];
 
-		if (one->reason == CANDIDATE_USABLE && one->index == other->index &&
-		    candidates_share_port(one, other) && host_is_ipv4(&one->host) == ipv4 && is_better(one, best))
-			best = one;
-	}
-	return best;
-}
-
-void candidates_number(struct candidates *list)
-{
-	int next = 0;
-
-	for (size_t first = 0, i; first < list->count; first = i) {
-		const struct candidate *best = NULL, *of_family[2];
-
-		for (i = first; i < list->count && candidates_share_port(&list->all[i], &list->all[first]); i++)
-			if (is_better(&list->all[i], best))
-				best = &list->all[i];
-		if (!best)
+		if (one->reason == CANDIDATE_USABLE || (before && candidates_share_port(one, before)) ||
+		    (name ? !candidate_is_called(one, name) : candidates_use_port(list, one)))
 			continue;
-		of_family[0] = candidate_beside(list, best, false);
-		of_family[1] = candidate_beside(list, best, true);
-		for (size_t j = first; j < i; j++)
-			if (&list->all[j] == best || &list->all[j] == of_family[0] || &list->all[j] == of_family[1])
-				list->all[j].number = next;
-		next++;
+		candidate_place(one, place);
+		length +=
+			(size_t)snprintf(out + length, room - length, "%s%s: %s", length ? "; " : "", place, one->why);
+		before = one;
 	}
 }
 
-bool candidates_use_port(const struct candidates *list, const struct candidate *port)
+/* There is none of this name or number that can be used. */
+static enum opening refuse(const struct candidates *list, const char *name, unsigned index)
 {
-	for (size_t i = 0; i < list->count; i++)
-		if (list->all[i].reason == CANDIDATE_USABLE && candidates_share_port(&list->all[i], port))
-			return true;
-	return false;
-}
+	char refused[400];
 
-const struct candidate *candidate_numbered(const struct candidates *list, unsigned wanted)
-{
-	for (size_t i = 0; i < list->count; i++)
-		if (list->all[i].number == (int)wanted)
-			return &list->all[i];
-	return NULL;
-}
-
-/* Where no address is known, it may be any. */
-static bool is_at(const struct candidate *candidate, const char *address)
-{
-	struct in6_addr host;
-	struct in_addr ipv4;
-
-	if (inet_pton(AF_INET, address, &ipv4) == 1)
-		host = host_from_ipv4(ipv4);
-	else if (inet_pton(AF_INET6, address, &host) != 1)
-		return false;
-	return !*candidate->address || host_equal(&candidate->host, &host);
-}
-
-static bool is_first_part(const char *text, const char *name, size_t length)
-{
-	return length && strlen(text) == length && !strncmp(text, name, length);
-}
-
-bool candidate_is_called(const struct candidate *candidate, const char *name)
-{
-	const size_t length = strcspn(name, "@"), of_device = strcspn(name, ":@");
-	char port[DEVICE_NAME_LEN + 8];
-
-	snprintf(port, sizeof(port), "%s:%u", candidate->device, candidate->port);
-	if (!is_first_part(candidate->device, name, candidate->port ? length : of_device) &&
-	    !is_first_part(port, name, length) && !is_first_part(candidate->interface, name, length))
-		return false;
-	return !name[length] || is_at(candidate, name + length + 1);
-}
-
-const struct candidate *candidate_named(const struct candidates *list, const char *name)
-{
-	const struct candidate *best = NULL;
-
-	for (size_t i = 0; i < list->count; i++) {
-		const struct candidate *one = &list->all[i];
-
-		if (!candidate_is_called(one, name))
-			continue;
-		if (one->number >= 0) /* the best one of the first port that has any of this name */
-			return one;
-		if (is_better(one, best))
-			best = one;
+	if (!list->count && !name)
+		return OPENING_NO_DEVICE; /* the caller knows what to do */
+	if (!name && candidate_numbered(list, 0)) {
+		log_info("nic%u would be the RDMA port number %u of those that can be used, counted from 0: there are "
+			 "not so many",
+			 index, index);
+		return OPENING_NO_SUCH;
 	}
-	return best;
+	list_refused(list, list->count, name, refused, sizeof(refused));
+	if (*refused) {
+		log_error("no RDMA device can be used%s%s: %s", name ? " as " : "", name ? name : "", refused);
+		return OPENING_FAILED;
+	}
+	for (size_t i = 0; i < list->count; i++)
+		if (list->all[i].reason != CANDIDATE_IWARP && list->all[i].reason != CANDIDATE_USABLE && !*list->all[i].interface) {
+			log_error("cannot learn what is called %s: RDMA device %s: %s", name, list->all[i].device,
+				  list->all[i].why);
+			return OPENING_FAILED;
+		}
+	log_warning(list->count ? "no RDMA device, port, interface or address is called \"%s\": see vip_info"
+				: "there is no RDMA device, so none called \"%s\" "
+				  "(VIPL_NIC_MAP=NAME=via_lo would make the program's NAME the loopback device)",
+		    name);
+	return OPENING_NO_SUCH;
 }
 
-void candidate_place(const struct candidate *candidate, char out[PLACE_TEXT])
+static void take(struct verbs_device *device, const struct candidates *list, const struct candidate *chosen)
 {
-	char port[16] = "";
+	const struct candidate *ipv4 = candidate_beside(list, chosen, true),
+			       *ipv6 = candidate_beside(list, chosen, false);
 
-	if (candidate->port)
-		snprintf(port, sizeof(port), " port %u", candidate->port);
-	snprintf(out, PLACE_TEXT, "%s%s%s%s%s%s", candidate->device, port, *candidate->interface ? ", " : "",
-		 candidate->interface, *candidate->address ? ", " : "", candidate->address);
+	device->port = chosen->port;
+	device->is_ethernet = chosen->is_ethernet;
+	device->interface = chosen->index;
+	if (ipv4)
+		device->ipv4 = ipv4->host;
+	if (ipv6)
+		device->ipv6 = ipv6->host;
+}
+
+enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index, struct verbs_choice *choice)
+{
+	const struct candidate *chosen;
+	enum opening opening = OPENING_DONE;
+	struct candidates list;
+	char place[PLACE_TEXT];
+	int error = candidates_find(&list);
+
+	if (error) {
+		log_error("cannot list the RDMA devices: %s", failure(error));
+		return OPENING_FAILED;
+	}
+	chosen = name ? candidate_named(&list, name) : candidate_numbered(&list, index);
+	if (list.count && !*list.all[0].device)
+		chosen = &list.all[0];
+	if (!chosen) {
+		opening = refuse(&list, name, index);
+	} else if (chosen->reason != CANDIDATE_USABLE) {
+		candidate_place(chosen, place);
+		log_error("%s%s%s%s", *place ? "cannot use RDMA device " : "", place, *place ? ": " : "", chosen->why);
+		opening = OPENING_FAILED;
+	} else {
+		take(device, &list, chosen);
+		choice->candidate = *chosen;
+		list_refused(&list, name ? 0 : (size_t)(chosen - list.all), NULL, choice->passed_over,
+			     sizeof(choice->passed_over));
+	}
+	candidates_free(&list);
+	return opening;
+}
+
+void verbs_tell_choice(struct verbs_device *device, const char *name, unsigned index, const struct verbs_choice *choice)
+{
+	const struct candidate *at = &choice->candidate;
+	struct verbs_path path = {.own_gid = {{0}}};
+	char place[PLACE_TEXT], nic[16], gid[48] = "no GID", both[INET6_ADDRSTRLEN + 8] = "";
+
+	candidate_place(at, place);
+	snprintf(nic, sizeof(nic), "nic%u", index);
+	if (host_is_ipv4(&at->host) && !IN6_IS_ADDR_UNSPECIFIED(&device->ipv6)) {
+		memcpy(both, " and ", sizeof(" and "));
+		host_text(&device->ipv6, both + strlen(both));
+	}
+	memcpy(&path.own_gid, &at->host, sizeof(path.own_gid));
+	if (!device->is_ethernet)
+		ibv_query_gid(device->context, device->port, 0, &path.own_gid);
+	if (!verbs_path_find_gid(device, &path))
+		snprintf(gid, sizeof(gid), path.roce_version ? "GID %u (RoCE v%u)" : "GID %u", path.own_gid_index,
+			 path.roce_version);
+	log_info("%s is RDMA device %s%s: %s, %s; it is %s%s%s", name ? name : nic, place, both, gid,
+		 device->is_ethernet ? "Ethernet" : "InfiniBand",
+		 name    ? "called so"
+		 : index ? "the next port that can be used"
+			 : "the first port that can be used",
+		 *choice->passed_over ? ", after " : "", choice->passed_over);
 }
