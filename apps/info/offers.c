@@ -65,7 +65,6 @@ void print_offers(const char *device, bool json)
 	print_number(json, "CompletionVectors", "interrupts for completions", caps->vectors);
 	print_truth(json, "UC", "UC queue pairs", caps->has_uc);
 	print_truth(json, "Atomics", "atomic operations", caps->has_atomics);
-	print_truth(json, "ResizesCQs", "resizes completion queues", caps->resizes);
 	print_truth(json, "ForkIsSafe", "fork() keeps registered memory", ibv_is_fork_initialized() != IBV_FORK_DISABLED);
 	if (json)
 		putchar('}');

@@ -84,11 +84,16 @@ static int try_queue_pairs(struct ibv_context *context, struct ibv_cq *cq, struc
 	return error;
 }
 
-static bool can_have(struct ibv_context *context, unsigned entries)
+/* Other errors are about this moment, such as a limit on locked memory. */
+static bool is_too_large(struct ibv_context *context, unsigned entries)
 {
-	struct ibv_cq *cq = ibv_create_cq(context, (int)entries, NULL, NULL, 0);
+	struct ibv_cq *cq;
 
-	return cq && !ibv_destroy_cq(cq);
+	errno = 0;
+	cq = ibv_create_cq(context, (int)entries, NULL, NULL, 0);
+	if (cq)
+		ibv_destroy_cq(cq);
+	return !cq && (!errno || errno == EFAULT || is_refusal(errno));
 }
 
 /* The largest 2^n - 1 up to this: providers make a power of two of a size, some before the kernel compares it. */
@@ -101,15 +106,12 @@ static unsigned whole_power(unsigned most)
 	return most == 2 * power - 1 || power == 1 ? most : power - 1;
 }
 
-/*
- * max_cqe is more than can be had where the kernel compares a size that was rounded up, and where memory is short. Only what was
- * tried is promised, and more than this takes memory.
- */
+/* max_cqe is more than can be had where the kernel compares a size that was rounded up. Only what was tried is promised. */
 static unsigned find_entries(struct ibv_context *context, unsigned most)
 {
 	unsigned entries = most < TRIED_ENTRIES ? most : TRIED_ENTRIES;
 
-	while (entries > 1 && !can_have(context, entries))
+	while (entries > 1 && is_too_large(context, entries))
 		entries = whole_power(entries - 1);
 	return entries;
 }
@@ -125,11 +127,6 @@ static int try_all(struct ibv_context *context, const struct ibv_device_attr *li
 	if (!cq)
 		return error_of(caps, "ibv_create_cq()");
 	error = try_queue_pairs(context, cq, caps);
-	if (!error) {
-		int refusal = ibv_resize_cq(cq, 2);
-
-		caps->resizes = refusal != EOPNOTSUPP && refusal != ENOSYS;
-	}
 	ibv_destroy_cq(cq);
 	if (!error)
 		caps->cq_entries = find_entries(context, limits->max_cqe > 1 ? (unsigned)limits->max_cqe : 1);

@@ -12,7 +12,6 @@ struct verbs_caps {
 	unsigned cq_entries; /* of the largest CQ that can be had */
 	unsigned vectors;    /* interrupts that completions can be announced by */
 	bool has_uc, has_atomics, has_reads;
-	bool resizes; /* CQs */
 	const char *failed; /* the call that has failed */
 };
 

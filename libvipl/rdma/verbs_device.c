@@ -13,6 +13,7 @@
 #include "base/user.h"
 #include "rdma.h"
 
+#define VENDOR_BROADCOM  0x14e4u
 #define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
 
 static struct ibv_context *open_context(const char *name)
@@ -235,8 +236,11 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 static void verbs_channel_destroy(struct device_channel *channel)
 {
 	/* Otherwise the program has closed it, and this would close a file of the program's. */
-	if (fd_is_own(((struct ibv_comp_channel *)channel)->fd))
-		ibv_destroy_comp_channel((struct ibv_comp_channel *)channel);
+	const int fd = ((struct ibv_comp_channel *)channel)->fd;
+
+	/* CQs of a device that is gone count as there for ever. */
+	if (fd_is_own(fd) && ibv_destroy_comp_channel((struct ibv_comp_channel *)channel))
+		fd_close(fd);
 }
 
 static int verbs_channel_read(struct device_channel *base, bool all)
@@ -256,10 +260,8 @@ static int verbs_channel_read(struct device_channel *base, bool all)
 	return 0;
 }
 
-static unsigned with_own_entries(unsigned entries, const struct verbs_device *device)
+static unsigned with_own_entries(unsigned entries, const struct verbs_device *device, unsigned most)
 {
-	unsigned most = device->caps.cq_entries;
-
 	if (verbs_is_soft(device))
 		entries++;
 	return entries < most ? entries : most;
@@ -271,15 +273,18 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 {
 	struct verbs_device *device = (struct verbs_device *)base;
 	struct verbs_cq *cq = aligned_create(alignof(struct verbs_cq), sizeof(*cq));
+	unsigned vector;
 	int error;
 
 	(void)is_shared;
 	if (!cq)
 		return NULL;
-	entries = with_own_entries(entries, device);
+	entries = with_own_entries(entries, device, device->caps.cq_entries);
 	errno = 0; /* as in create_qp() */
-	cq->cq = ibv_create_cq(device->context, (int)entries, context,
-			       (struct ibv_comp_channel *)channel, (int)(device->next_vector++ % device->caps.vectors));
+	vector = device->next_vector++ % device->caps.vectors;
+	cq->cq = ibv_create_cq(device->context, (int)entries, context, (struct ibv_comp_channel *)channel, (int)vector);
+	if (!cq->cq && vector) /* a virtual function may have fewer interrupts than it says */
+		cq->cq = ibv_create_cq(device->context, (int)entries, context, (struct ibv_comp_channel *)channel, 0);
 	if (cq->cq) {
 		*capacity = capacity_of(device, (unsigned)cq->cq->cqe);
 		return (struct device_cq *)cq;
@@ -308,12 +313,15 @@ static int verbs_cq_grow(struct device *base, struct device_cq *base_cq, unsigne
 	struct ibv_cq *cq = ((struct verbs_cq *)base_cq)->cq;
 	int error;
 
-	if (!device->caps.resizes)
+	/* If the kernel refuses, libbnxt_re of rdma-core 65 frees the memory that the CQ still uses. */
+	if (device->limits.vendor_id == VENDOR_BROADCOM)
 		return cause("ibv_resize_cq()", EOPNOTSUPP);
-	entries = with_own_entries(entries, device);
+	entries = with_own_entries(entries, device, (unsigned)device->limits.max_cqe);
 	if (entries <= (unsigned)cq->cqe)
 		return cause("the size of a completion queue", ENOSPC);
 	error = ibv_resize_cq(cq, (int)entries);
+	if (!error && (unsigned)cq->cqe < entries) /* as older ones return without memory */
+		error = ENOMEM;
 	if (!error)
 		*capacity = capacity_of(device, (unsigned)cq->cqe);
 	return cause("ibv_resize_cq()", error < 0 ? -error : error);

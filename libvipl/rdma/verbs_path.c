@@ -46,7 +46,7 @@ static uint8_t roce_version(const struct ibv_gid_entry *entry)
 	return entry->gid_type == IBV_GID_TYPE_ROCE_V2 ? 2 : entry->gid_type == IBV_GID_TYPE_ROCE_V1 ? 1 : 0;
 }
 
-/* Finds the index of our GID at this interface, or at any if that is 0. See find_gid(). */
+/* Finds the index of our GID at this interface, or at any if that is 0. */
 static int find_gid_at(const struct verbs_device *device, struct verbs_path *path, unsigned interface)
 {
 	const uint8_t wanted = path->roce_version;
@@ -59,7 +59,7 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 
 		if (error == EINVAL) /* there are no more */
 			break;
-		if (error && error != ENODATA) /* an empty one */
+		if (error && error != ENODATA && error != ENODEV) /* an empty one, or its interface is elsewhere */
 			return cause("ibv_query_gid_ex()", error);
 		if (error || memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted) ||
 		    (interface && entry.ndev_ifindex != interface))
@@ -91,6 +91,9 @@ static int find_pkey(struct verbs_device *device, struct verbs_path *path)
 	int error = ENODEV, failed = 0;
 	__be16 found;
 
+	path->pkey_index = 0;
+	if (device->is_ethernet) /* which has the default one only */
+		return 0;
 	for (int i = 0; i < device->limits.max_pkeys; i++) {
 		if (ibv_query_pkey(device->context, device->port, i, &found)) {
 			failed = cause("ibv_query_pkey()", errno);
@@ -321,6 +324,9 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 	memcpy(&bytes, description->bytes, sizeof(bytes));
 	if (bytes.mtu < IBV_MTU_256 || bytes.mtu > IBV_MTU_4096)
 		return EPROTO;
+	/* The server's port may demand a GRH where ours does not. */
+	if (!accepts && !endpoint->path.hop_limit)
+		endpoint->path.hop_limit = bytes.hop_limit;
 	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : verbs_path_complete(endpoint->device, &endpoint->path);
 	if (error)
 		return error;

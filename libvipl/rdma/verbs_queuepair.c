@@ -40,7 +40,8 @@ static int create_qp(struct verbs_endpoint *endpoint)
 	}
 	endpoint->qp = qp;
 	endpoint->qp->qp_context = endpoint;
-	endpoint->inline_size = attributes.cap.max_inline_data;
+	/* The device may give more; docs/PORTING.md says how much of a message is read when it is posted. */
+	endpoint->inline_size = verbs_lower(endpoint->device->caps.inline_bytes, (int)attributes.cap.max_inline_data);
 	limit_inline(endpoint);
 	endpoint->send_segments = verbs_lower(VERBS_SEND_SEGMENTS, (int)attributes.cap.max_send_sge);
 	endpoint->fewest_segments = verbs_lower(endpoint->send_segments, (int)endpoint->device->caps.read_segments);
@@ -366,10 +367,15 @@ bool verbs_awaits_acks(struct device_endpoint *base)
 int verbs_endpoint_rewind(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	struct verbs_path now = endpoint->path;
 	unsigned tries = 0;
-	int error;
+	int error = verbs_path_complete(endpoint->device, &now);
 
-	endpoint->is_adrift = verbs_path_complete(endpoint->device, &endpoint->path) == ENODEV;
+	if (!error && now.own_lid != endpoint->path.own_lid)
+		return cause("the port's LID, to which the peer sends", EADDRNOTAVAIL);
+	if (!error)
+		endpoint->path = now;
+	endpoint->is_adrift = error == ENODEV;
 	if (endpoint->is_adrift && !change_state(endpoint, IBV_QPS_ERR)) {
 		next_generation(endpoint);
 		return EAGAIN;

@@ -126,7 +126,7 @@ void verbs_region_destroy(struct device_region *base)
 	struct verbs_region *region = (struct verbs_region *)base;
 	int error = ibv_dereg_mr(region->mr);
 
-	if (error)
+	if (error && error != EIO) /* the device is gone */
 		log_error("cannot deregister memory: %s", failure_of("ibv_dereg_mr()", error));
 	free(region);
 }
@@ -152,6 +152,7 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 		return cause("ibv_rereg_mr()", ENOTRECOVERABLE);
 	if (!flags)
 		return 0;
+	errno = 0; /* providers may set none */
 	result = ibv_rereg_mr(mr, flags, pd, NULL, 0, sets_access ? access : 0);
 	if (result) {
 		error = errno ? errno : EIO;
@@ -201,10 +202,12 @@ int verbs_region_change(struct device_region **base, struct device_domain *domai
 			log_error("memory handle %#x: the device has lost the region, so peers do not reach it any more: %s",
 				  region->handle, failure(error));
 	}
+	if (!replacement && error && region->is_lost)
+		error = cause("ibv_reg_mr()", ENOTRECOVERABLE);
+	else if (replacement && error == ENOTRECOVERABLE)
+		error = EIO; /* it is good for what it was again, not for what was asked */
 	if (replacement)
 		region = replacement;
-	else if (error && region->is_lost)
-		error = cause("ibv_reg_mr()", ENOTRECOVERABLE);
 	*base = (struct device_region *)region;
 	*key = region->mr->lkey;
 	return error == ENOSYS ? ENOTSUP : error;

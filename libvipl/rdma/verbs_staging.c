@@ -44,7 +44,7 @@ static void destroy_buffer(struct verbs_buffer *buffer)
 	size_t size = buffer->mr->length, share = buffer->share;
 	int error = ibv_dereg_mr(buffer->mr);
 
-	if (error) /* the device may still use the memory, so it is not freed */
+	if (error && error != EIO) /* the device is there, and may still use the memory, so it is not freed */
 		log_error("cannot release memory for staging: %s", failure_of("ibv_dereg_mr()", error));
 	else
 		munmap(data, size);

@@ -327,15 +327,15 @@ TEST_P(Adapter, IsReachedAtEachKindOfAddress)
 
 INSTANTIATE_TEST_SUITE_P(Adapters, Adapter, testing::ValuesIn(fake_adapters()), ByName());
 
-// One card with two ports is two devices. Each is a NIC with its own address, and the two can be connected.
-TEST(TwoDevices, OfOneCardAreTwoNics)
+// Connects the NICs of two adapters, of which the first one requests, and calls `check`.
+void connect_two(const char *first, const char *second, const std::function<void(VIP_VI_HANDLE, VIP_VI_HANDLE)> &check)
 {
 	fake_reset();
 	fake_device devices[2];
 	VIP_NIC_HANDLE nics[2];
 
 	for (size_t i = 0; i < 2; i++) {
-		devices[i] = fake_adapter_named("mlx5_roce")->device;
+		devices[i] = fake_adapter_named(i ? second : first)->device;
 		devices[i].name = i ? "mlx5_1" : "mlx5_0";
 		devices[i].addresses[0] = i ? "10.9.9.2" : "10.9.9.1";
 	}
@@ -365,12 +365,31 @@ TEST(TwoDevices, OfOneCardAreTwoNics)
 	EXPECT_EQ(VipConnectWait(nics[1], door.get(), PATIENCE, from.get(), &theirs, &conn), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, vis[1]), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-	for (VIP_VI_HANDLE vi : vis)
-		EXPECT_EQ(state_of(vi), VIP_STATE_CONNECTED);
+	check(vis[0], vis[1]);
 	for (VIP_NIC_HANDLE nic : nics)
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	EXPECT_EQ(fake_live_total(), 0);
 	EXPECT_TRUE(fake_take_misuse().empty());
+}
+
+// One card with two ports is two devices. Each is a NIC with its own address, and the two can be connected.
+TEST(TwoDevices, OfOneCardAreTwoNics)
+{
+	connect_two("mlx5_roce", "mlx5_roce", [](VIP_VI_HANDLE requester, VIP_VI_HANDLE server) {
+		EXPECT_EQ(state_of(requester), VIP_STATE_CONNECTED);
+		EXPECT_EQ(state_of(server), VIP_STATE_CONNECTED);
+	});
+}
+
+// A virtual function shares its LID with others, so it gets no packets without a GRH.
+TEST(TwoDevices, OneOfWhichDemandsAGrhBothHaveOne)
+{
+	for (bool is_server : {false, true})
+		connect_two(is_server ? "mlx5_infiniband" : "mlx5_vf", is_server ? "mlx5_vf" : "mlx5_infiniband",
+			    [](VIP_VI_HANDLE requester, VIP_VI_HANDLE server) {
+				    for (VIP_VI_HANDLE vi : {requester, server})
+					    EXPECT_TRUE(qp_attributes(Vi{vi}).ah_attr.is_global);
+			    });
 }
 
 } // namespace

@@ -310,7 +310,7 @@ TEST_P(Asked, IsBusyWithoutADescriptorForTheConnection)
 		::close(next);
 		const FileLimit limit(static_cast<rlim_t>(next));
 		if (!device().is_local)
-			fake_fail("ibv_query_pkey", 1, EMFILE);
+			fake_fail("ibv_query_gid_ex", 1, EMFILE);
 		EXPECT_EQ(VipConnectAccept(conn, a), VIP_ERROR_RESOURCE);
 	}
 	EXPECT_EQ(line.next(), MESSAGE_BUSY);

@@ -42,8 +42,7 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, RequestFails,
 					 Fault{"rdma_resolve_addr", 1, ENOMEM}, Fault{"rdma_resolve_route", 1, ENOMEM},
 					 Fault{"rdma_resolve_route", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 					 Fault{"ibv_query_gid_ex", 1, EIO},
-					 Fault{"ibv_query_pkey", 1, EIO},
-					 Fault{"ibv_query_pkey", 1, EMFILE}, Fault{"socket", 1, EMFILE},
+					 Fault{"socket", 1, EMFILE},
 					 Fault{"socket", 3, ENFILE},
 					 Fault{"bind", 1, EADDRNOTAVAIL, VIP_NOT_REACHABLE}, // the address has gone
 					 Fault{"connect", 1, ENETUNREACH, VIP_NOT_REACHABLE},
@@ -82,7 +81,6 @@ TEST_P(HandshakeFails, WithTheDocumentedCodeAndTheOtherSideIsTold)
 INSTANTIATE_TEST_SUITE_P(
 	FaultsConnect, HandshakeFails,
 	testing::Values(Handshake{{"sendmsg", 1, EPIPE, VIP_TIMEOUT}, {}}, Handshake{{"ibv_query_gid_ex", 1, EIO}, {}},
-			Handshake{{"ibv_query_pkey", 1, EIO}, {}}, Handshake{{"ibv_query_pkey", 1, EMFILE}, {}},
 			Handshake{{"ibv_modify_qp", 2, ENOMEM}, {}}, Handshake{{"ibv_modify_qp", 3, ENOMEM}, {}},
 			Handshake{{"ibv_modify_qp", 4, ENOMEM, VIP_TIMEOUT}, VIP_ERROR_RESOURCE},
 			Handshake{{"ibv_modify_qp", 5, ENOMEM, VIP_TIMEOUT}, VIP_ERROR_RESOURCE},

@@ -49,6 +49,16 @@ TEST_F(Paths, HaveTheMtuThatThePortHasWhenTheyAreMade)
 	expect_traffic(a, b);
 }
 
+TEST_F(Paths, WhosePartitionCannotBeReadAreErrorResource)
+{
+	open_infiniband();
+	a = make_vi();
+	fake_fail("ibv_query_pkey", 1, EMFILE);
+	EXPECT_EQ(request(a, "nobody", 5000), VIP_ERROR_RESOURCE);
+	make_pair();
+	expect_traffic(a, b);
+}
+
 // The answer comes when the requester's MTU is no longer what its request has said.
 TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 {
