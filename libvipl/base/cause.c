@@ -136,11 +136,13 @@ static bool add_limits(struct text *text, unsigned kinds, size_t size)
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	const unsigned long long needed = (size > page ? size : page) / 1024;
 	struct text others = {.length = 0};
-	char status[4096];
+	char status[4096], users[4096];
 	bool may_lock;
 
 	read_text("/proc/self/status", status);
-	may_lock = number_in(status, "CapEff:", 16) >> CAP_IPC_LOCK & 1;
+	read_text("/proc/self/uid_map", users);
+	/* In a user namespace that is not the machine's the capability does not count. */
+	may_lock = number_in(status, "CapEff:", 16) >> CAP_IPC_LOCK & 1 && strstr(users, "4294967295");
 	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		const unsigned long long used = number_in(status, limits[i].used, 10);
 		bool counts = *status && !(limits[i].resource == RLIMIT_MEMLOCK && may_lock), is_reached;
