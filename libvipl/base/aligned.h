@@ -18,7 +18,7 @@ static inline void *aligned_create(size_t alignment, size_t size)
 	void **aligned = (void **)(((uintptr_t)memory + sizeof(void *) + alignment - 1) & -(uintptr_t)alignment);
 
 	if (!memory) {
-		log_error_ratelimited("no memory for a VI or CQ: %s", failure(errno));
+		log_error_ratelimited("no memory: %s", failure(errno));
 		errno = ENOMEM;
 		return NULL;
 	}

@@ -17,7 +17,7 @@
 
 #define BACKLOG	       1024
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)
-#define HERE_NSEC      (200 * NSEC_PER_MSEC) /* a requester that is answered sooner need not hear that the NIC is there */
+#define SAY_HERE_NSEC      (200 * NSEC_PER_MSEC) /* a requester that is answered sooner need not hear that the NIC is there */
 #define PAUSE_NSEC     (200 * NSEC_PER_MSEC) /* a listener that cannot accept is left alone for so long */
 #define SHORT_NSEC     (20 * NSEC_PER_MSEC) /* the same, when what it lacks is about to come */
 
@@ -72,7 +72,7 @@ static void arrive(struct conversation *client)
 
 	socket_unwatch(&client->watched);
 	client->watched.expired = here_due;
-	socket_set_time(&client->watched, HERE_NSEC);
+	socket_set_time(&client->watched, SAY_HERE_NSEC);
 	refusal = request_arrived(client->watched.connector->nic, client, &client->peer, &client->wanted);
 	if (refusal != VIP_SUCCESS)
 		client_reject(client, refusal);

@@ -27,7 +27,7 @@
 #define TCP_NSEC    (9 * NSEC_PER_SEC) /* a host that TCP does not reach for so long is silent */
 
 /* The agent of a NIC answers soon, or says that it is there. A machine may be busy: so it may take longer each time. */
-#define HERE_NSEC	  NSEC_PER_SEC
+#define HEAR_HERE_NSEC	  NSEC_PER_SEC
 #define LONGEST_HERE_NSEC (8 * NSEC_PER_SEC)
 
 static void ask_next(struct connection *connection);
@@ -347,7 +347,7 @@ static void ask_all(struct connection *connection)
 void connection_ask(struct connection *connection)
 {
 	connection->last = VIP_NOT_DONE;
-	connection->patience = HERE_NSEC;
+	connection->patience = HEAR_HERE_NSEC;
 	connection->pause = FIRST_PAUSE;
 	begin_grace(connection);
 	ask_all(connection);
@@ -444,7 +444,7 @@ void asking_answered(struct connection *connection)
 			break; /* nobody says that twice */
 		connection->is_heard = true;
 		if (!connection->is_unsure) /* else another one has not said it yet, and needs more time */
-			connection->patience = HERE_NSEC;
+			connection->patience = HEAR_HERE_NSEC;
 		connection_set_deadline(connection, DEADLINE_NEVER);
 		return;
 	case MESSAGE_BUSY:
