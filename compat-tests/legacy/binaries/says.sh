@@ -92,6 +92,22 @@ mkdir -p "$work/a[b]/bin" "$work/a[b]/lib/libvipl"
 cp "$vip_run" "$work/a[b]/bin/"
 cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/a[b]/lib/libvipl/"
 says 0 '^LD_LIBRARY_PATH=.*/a\[b\]/lib/libvipl$' "$work/a[b]/bin/vip_run" --check "$program"
+
+# What the names mean, by a vip_info that only plays. A name in the map has another meaning, and a NIC may have two addresses.
+cat >"$work/a[b]/bin/vip_info" <<'END'
+#!/bin/sh
+place='"port": 1, "interface": "eth0", "address":'
+echo '{"problems": [], "candidates": [
+    {"nic": "nic0", "device": "mlx5_0", '"$place"' "10.9.9.1"}, {"nic": "", "device": "mlx5_0", '"$place"' "10.9.9.2"},
+    {"nic": "nic0", "device": "mlx5_0", '"$place"' "fd00::9"}, {"nic": "nic1", "device": "mlx5_1", '"$place"' "10.9.8.1"}]}'
+END
+chmod +x "$work/a[b]/bin/vip_info"
+nic0='nic0: RDMA device mlx5_0 port 1, eth0, 10.9.9.1, fd00::9;' nic1='nic1: RDMA device mlx5_1 port 1, eth0, 10.9.8.1;'
+nics=('"$@" | grep ^nic | tr "\n" ";"' sh "$work/a[b]/bin/vip_run" --check)
+says 0 "^$nic0$nic1\$" sh -c "${nics[@]}" "$program"
+says 0 "^$nic1\$" sh -c "${nics[@]}" --nic=nic0=mlx5_1 "$program"
+says 0 "^$nic0\$" env VIPL_NIC_MAP=x=via_lo,nic1=mlx5_0 sh -c "${nics[@]}" "$program"
+says 0 '^$' env VIPL_NIC_MAP=nic1=mlx5_0 sh -c "${nics[@]}" --nic=nic0=via_lo "$program"
 if [[ -n $other ]]; then
     cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/lib/libvipl/libvipl.so.1"
     says 0 'LD_LIBRARY_PATH=.*/lib/libvipl$' "$work/bin/vip_run" --check "$program"
