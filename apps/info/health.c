@@ -57,29 +57,26 @@ static const char memlock_remedy[] =
 	"service with LimitMEMLOCK=infinity in its unit.";
 
 struct report {
-	struct finding *findings;
-	int count;
+	tell_problem *tell;
+	void *context;
 };
 
-static void add(struct report *report, const char *remedy, const char *format, ...)
+static void add(const struct report *report, const char *remedy, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void add(struct report *report, const char *remedy, const char *format, ...)
+static void add(const struct report *report, const char *remedy, const char *format, ...)
 {
-	struct finding *finding;
+	char problem[600];
 	va_list args;
 
-	if (report->count == MAX_FINDINGS)
-		return;
-	finding = &report->findings[report->count++];
-	finding->remedy = remedy;
 	va_start(args, format);
-	vsnprintf(finding->problem, sizeof(finding->problem), format, args);
+	vsnprintf(problem, sizeof(problem), format, args);
 	va_end(args);
+	report->tell(report->context, problem, remedy);
 }
 
 /* Of each port that cannot be used, the first reason. */
-static void check_ports(struct report *report, const struct candidates *list)
+static void check_ports(const struct report *report, const struct candidates *list)
 {
 	bool lacks_manager = false;
 
@@ -114,7 +111,7 @@ static bool may_lock_all(void)
 	return capabilities >> CAP_IPC_LOCK_BIT & 1;
 }
 
-static void check_memlock(struct report *report)
+static void check_memlock(const struct report *report)
 {
 	struct rlimit limit;
 	char hard[32] = "none";
@@ -130,11 +127,10 @@ static void check_memlock(struct report *report)
 	    (unsigned long long)limit.rlim_cur >> 10, hard);
 }
 
-int find_problems(struct finding findings[MAX_FINDINGS], const struct candidates *list)
+void find_problems(const struct candidates *list, tell_problem *tell, void *context)
 {
-	struct report report = {.findings = findings};
+	const struct report report = {.tell = tell, .context = context};
 
 	check_ports(&report, list);
 	check_memlock(&report);
-	return report.count;
 }

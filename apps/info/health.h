@@ -5,14 +5,9 @@
 
 #include "rdma/verbs_candidates.h"
 
-struct finding {
-	char problem[600];
-	const char *remedy;
-};
+/* Is told one problem, and what helps. */
+typedef void tell_problem(void *context, const char *problem, const char *remedy);
 
-enum { MAX_FINDINGS = 16 };
-
-/* Returns the number of findings. */
-int find_problems(struct finding findings[MAX_FINDINGS], const struct candidates *list);
+void find_problems(const struct candidates *list, tell_problem *tell, void *context);
 
 #endif

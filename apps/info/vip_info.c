@@ -249,28 +249,24 @@ static void print_candidates_json(const struct candidates *list)
 	}
 }
 
-static void print_findings(const struct finding *findings, int count)
+static void print_problem(void *unused, const char *problem, const char *remedy)
 {
-	for (int i = 0; i < count; ++i) {
-		const char *line = findings[i].remedy;
+	(void)unused;
+	printf("\nProblem: %s.\n", problem);
+	while (*remedy) {
+		int length = (int)strcspn(remedy, "\n");
 
-		printf("\nProblem: %s.\n", findings[i].problem);
-		while (*line) {
-			int length = (int)strcspn(line, "\n");
-
-			printf("    %.*s\n", length, line);
-			line += length + (line[length] == '\n');
-		}
+		printf("    %.*s\n", length, remedy);
+		remedy += length + (remedy[length] == '\n');
 	}
 }
 
-static void print_findings_json(const struct finding *findings, int count)
+static void print_problem_json(void *is_first, const char *problem, const char *remedy)
 {
-	for (int i = 0; i < count; ++i) {
-		json_begin(!i, "problem", findings[i].problem);
-		json_text("remedy", findings[i].remedy);
-		putchar('}');
-	}
+	json_begin(*(bool *)is_first, "problem", problem);
+	json_text("remedy", remedy);
+	putchar('}');
+	*(bool *)is_first = false;
 }
 
 static void usage(void)
@@ -334,9 +330,9 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 
 static int show(const struct settings *settings)
 {
-	struct finding findings[MAX_FINDINGS];
 	struct candidates list;
-	int nics = 0, num_findings, error = candidates_find(&list);
+	int nics = 0, error = candidates_find(&list);
+	bool is_first = true, is_about_all;
 
 	if (error)
 		complain("cannot list the RDMA devices: %s", failure(error));
@@ -344,17 +340,17 @@ static int show(const struct settings *settings)
 		printf("{\n  \"nics\": [");
 	if (!settings->problems)
 		nics = show_nics(settings, &list);
-	num_findings = settings->nic && nics ? 0 : find_problems(findings, &list);
+	is_about_all = !settings->nic || !nics;
 	if (settings->json) {
 		printf("],\n  \"candidates\": [");
 		print_candidates_json(&list);
 		printf("],\n  \"problems\": [");
-		print_findings_json(findings, num_findings);
+		if (is_about_all)
+			find_problems(&list, print_problem_json, &is_first);
 		puts("]\n}");
-	} else {
-		if (!settings->nic || !nics)
-			print_candidates(&list);
-		print_findings(findings, num_findings);
+	} else if (is_about_all) {
+		print_candidates(&list);
+		find_problems(&list, print_problem, NULL);
 	}
 	candidates_free(&list);
 	return nics || settings->problems ? EXIT_OK : EXIT_FAILED;
