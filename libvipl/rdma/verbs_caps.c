@@ -117,7 +117,7 @@ static unsigned find_entries(struct ibv_context *context, unsigned most)
 }
 
 /* 0 or errno. */
-static int try_all(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps)
+static int try_all(struct ibv_context *context, struct verbs_caps *caps)
 {
 	struct ibv_cq *cq;
 	int error;
@@ -128,12 +128,10 @@ static int try_all(struct ibv_context *context, const struct ibv_device_attr *li
 		return error_of(caps, "ibv_create_cq()");
 	error = try_queue_pairs(context, cq, caps);
 	ibv_destroy_cq(cq);
-	if (!error)
-		caps->cq_entries = find_entries(context, limits->max_cqe > 1 ? (unsigned)limits->max_cqe : 1);
 	return error;
 }
 
-int verbs_ask_caps(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps)
+int verbs_ask_caps_but_entries(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps)
 {
 	unsigned sends = verbs_lower(VERBS_SEND_SEGMENTS, limits->max_sge);
 
@@ -145,5 +143,14 @@ int verbs_ask_caps(struct ibv_context *context, const struct ibv_device_attr *li
 		.has_reads = limits->max_qp_rd_atom > 0 && limits->max_qp_init_rd_atom > 0,
 	};
 	caps->has_atomics = limits->atomic_cap != IBV_ATOMIC_NONE && caps->has_reads;
-	return try_all(context, limits, caps);
+	return try_all(context, caps);
+}
+
+int verbs_ask_caps(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps)
+{
+	int error = verbs_ask_caps_but_entries(context, limits, caps);
+
+	if (!error)
+		caps->cq_entries = find_entries(context, limits->max_cqe > 1 ? (unsigned)limits->max_cqe : 1);
+	return error;
 }

@@ -25,6 +25,8 @@ struct verbs_caps {
 
 /* 0 or errno, of the call `failed`. Only what the device lacks for good counts as lacking. */
 int verbs_ask_caps(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps);
+/* The same without the tries of large CQs, so cq_entries is 0. */
+int verbs_ask_caps_but_entries(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps);
 
 static inline unsigned verbs_lower(unsigned a, int b)
 {
