@@ -92,9 +92,10 @@ class Nic(ProgramStep):
     """Whether the library opens the NIC, and what it makes of it, which its log says, too."""
 
     environment = {"VIPL_LOG": "info"}
+    LIMIT = 120  # seconds
 
     def __init__(self, nic):
-        super().__init__("nic", "the library opens the NIC", "No VIA program can use this NIC.", 120, "vip_info",
+        super().__init__("nic", "the library opens the NIC", "No VIA program can use this NIC.", self.LIMIT, "vip_info",
                          "--nic=" + nic, "--json")
         self.nic = nic
 
