@@ -175,9 +175,9 @@ TEST_F(Capabilities, CompletionQueuesTakeTheDevicesInterruptsInTurn)
 TEST_F(Capabilities, ACompletionQueueOfMaxCQEntriesCanBeHad)
 {
 	const struct {
-		int max_cqe, largest; // as the device says, and as it is
-	} cases[] = {{1, 0},		 {2, 2},	   {28671, 0},	     {28671, 28671}, {28671, 4095},
-		     {65535, 65535}, {65536, 65536}, {100000, 100000}, {4194303, 0}};
+		int max_cqe, most; // as the device says, and as it is: sizes are rounded up first
+	} cases[] = {{1, 0},		 {2, 2},	   {28671, 0},	     {28671, 28671}, {28671, 4096},
+		     {65535, 65536}, {65536, 65536}, {100000, 100000}, {4194303, 0}};
 
 	for (const auto &each : cases)
 		for (uint32_t vendor : {0xffffffu, 0x1234u}) {
@@ -185,7 +185,7 @@ TEST_F(Capabilities, ACompletionQueueOfMaxCQEntriesCanBeHad)
 			open_with([&](fake_device &d) {
 				d.vendor_id = vendor;
 				d.max_cqe = each.max_cqe;
-				d.largest_cq = each.largest;
+				d.cq_sizes.most = each.most;
 			});
 			const VIP_ULONG most = query().MaxCQEntries;
 			EXPECT_GE(most, std::min(4094u, static_cast<unsigned>(each.max_cqe) / 4 + 1));

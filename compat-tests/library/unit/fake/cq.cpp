@@ -107,11 +107,7 @@ void free_channel(Channel *channel)
 
 static int check_size(const Device *dev, int cqe)
 {
-	const fake_device &cfg = dev->cfg;
-
-	if (cqe < 1 || cqe > cfg.max_cqe)
-		return refusal_of(cfg, EINVAL);
-	return cfg.largest_cq && rounded(static_cast<size_t>(cqe)) > static_cast<size_t>(cfg.largest_cq) ? EFAULT : 0;
+	return cqe < 1 || cqe > dev->cfg.max_cqe ? refusal_of(dev->cfg, EINVAL) : 0;
 }
 
 // The entries that the device reports of a CQ for which so many are asked. 0: it refuses.

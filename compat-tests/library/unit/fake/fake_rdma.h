@@ -30,7 +30,7 @@ enum fake_keys {
 	FAKE_KEYS_RXE,       // lkey == rkey if any remote access was asked for, else rkey == 0
 	FAKE_KEYS_EQUAL,     // lkey == rkey always (mlx5, irdma, ...)
 	FAKE_KEYS_DIFFERENT, // two numbers; neither is good for the other purpose
-	FAKE_KEYS_NO_REMOTE, // the rkey is always all ones, which is none
+	FAKE_KEYS_NO_REMOTE, // the rkey is always all ones, which is none: QEMU's pvrdma, rdma_rm.c, rdma_rm_alloc_mr
 };
 
 // What a device makes of the inline data that a queue pair asks for.
@@ -58,7 +58,6 @@ struct fake_device {
 	int max_sge, max_qp_wr, max_cqe, max_inline;
 	int max_sge_rd;	    // 0: as max_sge
 	int comp_vectors;   // 0: one
-	int largest_cq;	    // that can be had, if less than max_cqe (EFAULT beyond): sizes are rounded up first
 	bool silent_errno;  // ibv_create_qp() and ibv_create_cq() set no errno when they refuse a size or a type
 	int max_mr, max_qp; // of all devices together; ENOMEM beyond
 	int max_rd_atomic;
@@ -86,7 +85,7 @@ struct fake_device {
 	uint8_t sl, traffic_class;
 	// What only some drivers do. 0 or false: as rxe.
 	uint64_t max_mr_size;	  // 0: any
-	bool ones_are_no_rkey;	  // with FAKE_KEYS_RXE: the rkey of a region that peers may not access
+	bool ones_are_no_rkey;	  // with FAKE_KEYS_RXE, whose rkey of a region that peers may not access is 0: all ones there
 	fake_cq_sizes cq_sizes;
 	fake_inline inlines;
 	int uc_error;		  // if there is no UC; 0: EOPNOTSUPP
