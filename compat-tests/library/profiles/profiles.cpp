@@ -21,9 +21,9 @@ namespace
 		abort();
 	}
 	fake_device device = adapter->device;
-	if (!strcmp(wanted, "mlx5_roce")) { // one address is a VLAN's
-		device.addresses[1] = "10.9.8.1";
-		device.addresses[2] = "fd00::9";
+	if (!strcmp(wanted, "mlx5_roce")) {
+		device.addresses[1] = "fd00::9";
+		device.vlan[0] = "10.9.8.1";
 	}
 	fake_set_devices(1, &device);
 	fake_set_options(&adapter->options);
