@@ -108,6 +108,20 @@ says 0 "^$nic0$nic1\$" sh -c "${nics[@]}" "$program"
 says 0 "^$nic1\$" sh -c "${nics[@]}" --nic=nic0=mlx5_1 "$program"
 says 0 "^$nic0\$" env VIPL_NIC_MAP=x=via_lo,nic1=mlx5_0 sh -c "${nics[@]}" "$program"
 says 0 '^$' env VIPL_NIC_MAP=nic1=mlx5_0 sh -c "${nics[@]}" --nic=nic0=via_lo "$program"
+# From what cannot be understood nothing follows, a terminal gets no control characters of a name, and nobody waits for long.
+for text in 'what' '[]' '{"problems": 3, "candidates": []}' '{"problems": [], "candidates": [{"nic": []}]}' '\351' \
+    '{"problems": [{"problem": 1}]}' '{"problems": ["x"], "candidates": [1]}' "$(printf '[%.0s' {1..100000})"; do
+    printf '#!/bin/sh\nexec cat "${0%%/*}/text"\n' >"$work/a[b]/bin/vip_info"
+    printf "${text//%/%%}" >"$work/a[b]/bin/text"
+    says 7 '^$' "$work/a[b]/bin/vip_run" sh -c 'exit 7'
+    says 0 '^program: .* bits, linked with VIPL$' "$work/a[b]/bin/vip_run" --check "$program"
+done
+place='"port": 1, "interface": "eth\u001b[2J", "address": "\udce9"'
+echo '{"problems": [], "candidates": [{"nic": "nic0", "device": "mlx5\u009b", '"$place"'}]}' >"$work/a[b]/bin/text"
+says 0 '^nic0: RDMA device mlx5\\xc2\\x9b port 1, eth\\x1b\[2J, \\xe9' "$work/a[b]/bin/vip_run" --check "$program"
+sed 's/^LOOK_LIMIT = 10 /LOOK_LIMIT = 0.1 /' "$vip_run" >"$work/a[b]/bin/vip_run"
+printf '#!/bin/sh\nexec sleep 1000\n' >"$work/a[b]/bin/vip_info"
+says 7 '^$' "$work/a[b]/bin/vip_run" sh -c 'exit 7'
 if [[ -n $other ]]; then
     cp -L "${vip_run%/*}/../libvipl/libvipl.so.1" "$work/lib/libvipl/libvipl.so.1"
     says 0 'LD_LIBRARY_PATH=.*/lib/libvipl$' "$work/bin/vip_run" --check "$program"
