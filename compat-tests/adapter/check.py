@@ -3,10 +3,12 @@
 
 What a report may not tell is replaced; each way to fail has its verdict and its exit status; nothing is left behind."""
 
+import cProfile
 import contextlib
 import json
 import os
 import pathlib
+import pstats
 import pwd
 import re
 import signal
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
 import unittest
 
@@ -25,6 +28,7 @@ import facts  # noqa: E402
 import private  # noqa: E402
 import running  # noqa: E402
 import steps  # noqa: E402
+import strangers  # noqa: E402
 
 PATIENCE = 60  # seconds; only a program that hangs takes this long
 HOST, USER = socket.gethostname(), pwd.getpwuid(os.getuid()).pw_name
@@ -80,7 +84,7 @@ class Site(unittest.TestCase):
     def run_check(self, *options, **environment):
         """Returns what it prints, and the report, if there is one."""
         done = subprocess.run([PROGRAM, *options], cwd=self.folder / "out", env=self.environment(**environment),
-                              capture_output=True, text=True, timeout=PATIENCE, check=False)
+                              capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False)
         self.status, self.output = done.returncode, done.stdout + done.stderr
         self.assertEqual(os.listdir(self.folder / "tmp"), [], "nothing temporary is left")
         files = list((self.folder / "out").iterdir())
@@ -157,9 +161,48 @@ class Verdicts(Site):
         self.assertIn("nic0 is the loopback NIC: there is no RDMA device that can be used; no device", self.output)
 
     def test_usage(self):
-        for options in ["--serve", "host"], ["a", "b"], ["--port=70000"], ["-o", "/nowhere/x"]:
-            self.run_check(*options)
-            self.assertEqual(2, self.status, self.output)
+        os.mkfifo(self.folder / "fifo")
+        (self.folder / "link").symlink_to("fifo")
+        for options in (["--serve", "host"], ["a", "b"], ["--port=70000"], ["-o", "/nowhere/x"], ["-o", "."], ["-o", ""],
+                        ["-o", "/proc/x"], ["-o", "../fifo"], ["-o", "../link"], ["-o", "/dev/null/x"], ["-o", "x" * 300],
+                        ["a..b"], ["x" * 70], [b"caf\xe9"], [""]):
+            with self.subTest(options):
+                self.run_check(*options)
+                self.assertEqual(2, self.status, self.output)
+                self.assertNotIn("[0:", self.output)
+        self.assertTrue((self.folder / "fifo").is_fifo())
+
+    def test_the_file_cannot_be_written_at_the_end(self):
+        (self.folder / "gone").mkdir()
+        self.run_check("-q", "-o", "../gone/report.tgz", vip_stress_DOES="rm -r ../gone")
+        self.assertEqual(2, self.status, self.output)
+        self.assertIn("libvipl works on nic0 (mlx5_7): all 6 steps passed.", self.output)
+        self.assertNotIn("Traceback", self.output)
+
+    def test_bytes_that_are_no_text(self):
+        report = self.run_check("-q", "--nic=" + os.fsdecode(b"caf\xe9"), VIPL_TRACE_FILE=b"/tmp/caf\xe9",
+                                PRIVATE=b"caf\xe9 \x1b[2J", LC_ALL="C.UTF-8")
+        self.assertEqual(0, self.status, self.output)
+        self.assertIn("libvipl works on caf\\xe9 (mlx5_7): all 6 steps passed.", self.output)
+        self.assertEqual("/tmp/caf\\xe9", report["facts"]["environment"]["VIPL_TRACE_FILE"])
+        os.mkdir(os.fsencode(self.folder) + b"/\xe9")
+        os.makedirs(os.fsencode(self.folder) + b"/root/sys/class/net/\xe9")
+        self.assertEqual({"\\xe9": {}}, strangers.cleaned(facts.collect(self.folder / "root"))["interfaces"])
+        self.run_check("-q", "-o", os.fsdecode(b"../\xe9/\xe9.tgz"))
+        self.assertEqual(0, self.status, self.output)
+
+    def test_much_output(self):
+        self.run_check("-q", vip_stress_DOES="echo first; head -c 3000000 /dev/zero; echo; echo last")
+        self.assertEqual(0, self.status, self.output)
+        said = self.files(next((self.folder / "out").iterdir()))["stress.txt"]
+        self.assertIn("first", said)
+        self.assertTrue(said.endswith("last\n"))
+        self.assertIn(" bytes are left out ...", said)
+        self.assertLess(len(said), 2 * running.MOST_KEPT + 200)
+
+    def test_nested_output(self):
+        self.run_check("-q", PRIVATE="{\n\"a\":" + "[" * 100000)
+        self.assertNotIn("Traceback", self.output)
 
 
 class Ends(Site):
@@ -218,12 +261,66 @@ class Ends(Site):
         self.assertIn("waits at TCP ports", server.stdout.readline())
         with socket.create_connection(("127.0.0.1", int(port[7:]))) as stranger:
             stranger.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        for nonsense in b"[" * 60000 + b"\n", b"[]\n", b"\xff\n", b'{"is": []}\n', b"1" * 50000 + b"\n", b"x" * (1 << 20):
+            with contextlib.suppress(ConnectionError), \
+                    socket.create_connection(("127.0.0.1", int(port[7:]))) as stranger:
+                stranger.sendall(nonsense)
+                while stranger.recv(1000):
+                    pass
         report = json.loads(self.files(self.check_with(server, port))["report.json"])
         self.assertEqual({"ok"}, set(self.statuses(report).values()))
         self.assertIn("system", report["other host"])
         self.assertEqual("nic other-host conformance-2 legacy-2 latency-2 bandwidth-2 connect-2".split(),
                          list(self.statuses(report)))
         self.assertEqual([], self.processes())
+
+    def answers(self, *lines):
+        """Has a check with a host that says these lines."""
+        def play():
+            with contextlib.suppress(OSError):
+                connection = listening.accept()[0]
+                with connection:
+                    connection.sendall(b"\n".join(lines) + b"\n")
+                    while connection.recv(1000):
+                        pass
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            player = threading.Thread(target=play)
+            player.start()
+            report = self.run_check("-q", "-o", "report.tgz", "--port=%d" % listening.getsockname()[1], "127.0.0.1",
+                                    vip_conformance_DOES="kill $$", vip_legacy_DOES="kill $$", vip_perf_DOES="kill $$")
+            listening.shutdown(socket.SHUT_RDWR)
+            player.join()
+        self.assertEqual(1, self.status, self.output)
+        self.assertNotIn("Traceback", self.output)
+        self.assertTrue(self.output.replace("\n", "").isprintable())
+        return report
+
+    def test_a_second_host_that_talks_nonsense(self):
+        version = subprocess.run([PROGRAM, "--version"], capture_output=True, check=True).stdout.strip()
+        greeting = b'{"is": "vip_check_adapter", "version": "%s"}' % version
+        told = {"facts": {"devices": {}, "programs": {}}, "names": {"hosts": [], "users": []}, "nic": {}}
+
+        def with_facts(**more):
+            return {**told, "facts": {**told["facts"], **more}}
+        wrong = [{**told, "names": []}, {**told, "names": {"hosts": [1], "users": []}}, {**told, "facts": "x"}, {**told, "facts": {}},
+                 {**told, "nic": 1}, with_facts(devices={"a": 1}), with_facts(devices={"a": {"fw_ver": 1}}), with_facts(programs=[]),
+                 with_facts(programs={"rpm": 1}), with_facts(x=float("inf")), with_facts(x="x" * (1 << 20)), {"failed": 1}, {}, []]
+        wrong = [json.dumps(each).encode() for each in wrong] + [b"[" * 100000, b"{\"a\":" * 100000, b"\xff", b"x", b"1" * 5000]
+        for lines in [[b"[" * 60000], [b"[]"], [b'{"is": "vip_check_adapter", "version": [1]}'], *([greeting, one] for one in wrong)]:
+            with self.subTest(lines[-1][:80]):
+                self.answers(*lines)
+                self.assertTrue("talks nonsense" in self.output or lines[-1] == b"{}", self.output)
+        self.answers(b'{"is": "vip_check_adapter", "version": "\\u001b[2J"}')
+        self.assertIn("has vip_check_adapter \\x1b[2J, and", self.output)
+        self.answers(greeting, b'{"failed": "\\u001b[2J\\ud800%s"}' % (b"x" * 1000))
+        self.assertIn("127.0.0.1: \\x1b[2J\\ud800xxx", self.output)
+        odd = {**with_facts(a=":" * 40000, b="\ud800", c="peer-7 node9"), "names": {
+            "hosts": ["", "1", "ok", "libvipl", "peer-7", "a b", "\ud800"], "users": ["true", "works", "node9"]}}
+        report = self.answers(greeting, json.dumps(odd).encode())
+        self.assertEqual(("\\ud800", "host-2 user-"), (report["other host"]["b"], report["other host"]["c"][:12]))
+        self.assertIn("libvipl DOES NOT WORK on", self.files(self.folder / "out/report.tgz")["report.txt"])
+        self.assertIs(report["works"], False)
+        self.assertEqual("ok", report["steps"][0]["status"])
 
     def check_with(self, server, port):
         client = self.start("-q", port, "localhost")
@@ -251,6 +348,28 @@ class Private(Site):
         self.assertIn("host-1", raw)
         self.assertIn("/home/user-", raw)
 
+    def test_a_user_whose_name_is_a_word_of_the_report(self):
+        for name in "true", "1", "ok", "status", "facts":
+            with self.subTest(name):
+                report = self.run_check("-q", "-o", "report.tgz", USER=name, LOGNAME=name, PRIVATE="-%s-" % name)
+                self.assertIs(report["works"], True)
+                self.assertEqual({"ok"}, set(self.statuses(report).values()))
+                self.assertIn("system", report["facts"])
+                self.assertIn("-user-", self.files(self.folder / "out/report.tgz")["stress.txt"])
+
+    def test_replacing_takes_time_in_proportion(self):
+        """By the number of calls: on text twice as long it is not more than about twice as large."""
+        for part in ":", "0:", "aa:", "1::", "1::1:", "fe80::1 ", "a", "0c42a1abcde", "1.2.", "/home/":
+            calls = []
+            for count in 1000, 2000:
+                profile = cProfile.Profile()
+                names = private.Replacer()
+                names.learn_user("jane")
+                profile.runcall(lambda text, names=names: (names.learn_addresses(text), names.replaces(text)), part * count)
+                calls.append(pstats.Stats(profile).total_calls)
+            self.assertLess(calls[1], 3 * calls[0] + 1000, part)
+        self.assertEqual(":" * 40000, private.Replacer().replaces(":" * 40000))
+
     def test_with_names(self):
         everything, _ = self.secrets()
         self.run_check("-q", "--with-names", PRIVATE=everything)
@@ -267,6 +386,10 @@ class Private(Site):
         self.assertEqual(replaces("gid:fe80::1:2, (FE80::0001:0002)."), "gid:fe80::guid-1, (fe80::guid-1).")
         self.assertEqual(replaces("Node8, node7.example.com; node70 anode7"), "host-2, host-1.domain-1; node70 anode7")
         self.assertEqual(replaces("0C:42:A1:AB:CD:EF 0c-42-a1-ab-cd-ef"), "mac-1 mac-1")
+        self.assertEqual(replaces("/home/jim/x:/home/Jim. /home/root"), "/home/user-1/x:/home/user-1. /home/root")
+        names.learn_addresses({"node_guid": [SECRETS["GUID"]]})
+        self.assertEqual(replaces("0c42:a103:00ab:cdef 0c42a10300abcdef xefcdab0003a1420c efcd:ab00:03a1:420c"),
+                         "guid-2 guid-2 xguid-2 guid-2")
         same = ("12:34:56 127.0.0.1 ::1 :: 0.0.0.0 fw 214.0.286.0, 20.35.1012 std::add A::Bx 0000:c1:00.0 [ OK ] A/B.C (1 ms) "
                 "00:00:00:00:00:00 255.255.255.0 {\"a\": 1} 6.1.0-25 0x7ffc01 -5:")
         self.assertEqual(replaces(same), same)

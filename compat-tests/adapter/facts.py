@@ -12,7 +12,11 @@ import resource
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+
+import running
+import strangers
 
 TOOL_LIMIT = 10  # seconds
 TOOLS_LIMIT = 150  # of all of them together, however many interfaces there are: later ones are left out
@@ -42,7 +46,7 @@ OF_INTERFACE = ("address", "mtu", "operstate", "speed", "type", "ifindex", "dupl
 def text_of(path):
     """Returns the file's text, or None: many files of /sys exist and cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
+        return path.read_text(encoding="utf-8", errors="backslashreplace").strip()
     except OSError:
         return None
 
@@ -147,12 +151,18 @@ def tools(devices):
         program = shutil.which(words[0], path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
         if not program or time.monotonic() > end:
             continue
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run([program, *words[1:]], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, timeout=TOOL_LIMIT, text=True, errors="replace", check=False)
-            if done.stdout.strip():
-                found[line] = done.stdout.rstrip()
+        said = output_of([program, *words[1:]])
+        if said.strip():
+            found[line] = said.rstrip()[:strangers.MOST_TEXT]
     return found
+
+
+def output_of(command):
+    with contextlib.suppress(OSError, subprocess.SubprocessError), tempfile.TemporaryDirectory() as folder:
+        output = pathlib.Path(folder, "output")
+        if running.run(command, output, TOOL_LIMIT) not in (running.OVER, running.STUCK):
+            return output.read_text(encoding="utf-8", errors="backslashreplace")
+    return ""
 
 
 def interfaces_of(devices):
@@ -177,7 +187,7 @@ def names():
     users = {os.environ.get(name, "") for name in ("USER", "LOGNAME", "SUDO_USER")}
     with contextlib.suppress(OSError, subprocess.SubprocessError):  # asks the name service
         hosts.add(subprocess.run(["hostname", "-f"], capture_output=True, text=True, timeout=TOOL_LIMIT,
-                                 check=False).stdout.strip())
+                                 errors="surrogateescape", check=False).stdout.strip())
     with contextlib.suppress(KeyError):
         users.add(pwd.getpwuid(os.getuid()).pw_name)
     with contextlib.suppress(OSError, KeyError):

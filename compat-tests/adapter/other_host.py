@@ -12,6 +12,7 @@ import time
 import facts
 import running
 import steps
+import strangers
 
 PORT = 22089  # and the three after it
 GREETING = "vip_check_adapter"
@@ -19,7 +20,8 @@ CONNECT_LIMIT = 20  # seconds, also for the first line of each side
 START_LIMIT = 60  # until a program plays second processes
 SERVE_LIMIT = 3600  # until somebody comes
 CHECK_LIMIT = 3600  # a check is over long before
-MOST_BYTES = 4 << 20  # of a line
+MOST_BYTES = 64 << 10  # of a line
+MOST_FACTS = 1 << 20  # bytes, of the line with them
 PROGRAMS = "vip_conformance", "vip_legacy", "vip_perf"
 # Until the host that serves tells of itself: the parts of serve(). It takes as long only where much is broken.
 READY_LIMIT = steps.Nic.LIMIT + running.END_LIMIT + len(PROGRAMS) * START_LIMIT + facts.LIMIT + CONNECT_LIMIT
@@ -46,7 +48,7 @@ class Line:
         self.connection.settimeout(CONNECT_LIMIT)
         self.connection.sendall(json.dumps(said).encode() + b"\n")
 
-    def get(self, limit):
+    def get(self, limit, most=MOST_BYTES):
         """Returns the next line's object; None at the end. Raises TimeoutError, or ValueError for what is none."""
         deadline = time.monotonic() + limit
         while b"\n" not in self._rest:
@@ -57,13 +59,10 @@ class Line:
             if not more:
                 return None
             self._rest += more
-            if len(self._rest) > MOST_BYTES:
+            if len(self._rest) > most:
                 raise ValueError("too long a line")
         line, _, self._rest = self._rest.partition(b"\n")
-        said = json.loads(line)
-        if not isinstance(said, dict):
-            raise ValueError("no object")
-        return said
+        return strangers.object_in(line)
 
 
 def reach(host, port, version):
@@ -79,10 +78,15 @@ def reach(host, port, version):
         if not greeting or greeting.get("is") != GREETING:
             raise NoOther("%s: what listens at TCP port %d is no vip_check_adapter" % (host, port))
         if greeting.get("version") != version:
-            raise NoOther("%s has vip_check_adapter %s, and this is %s" % (host, greeting.get("version"), version))
+            theirs = strangers.line(strangers.of_kind(str, greeting.get("version")))
+            raise NoOther("%s has vip_check_adapter %s, and this is %s" % (host, theirs, version))
         line.put({"is": GREETING, "version": version})
-        told = line.get(READY_LIMIT)
-    except (OSError, ValueError) as failure:
+        said = line.get(READY_LIMIT, MOST_FACTS)
+        told = said and strangers.told(said)
+    except ValueError as failure:
+        connection.close()
+        raise NoOther("%s: the other host talks nonsense (%s)" % (host, failure)) from failure
+    except OSError as failure:
         connection.close()
         raise NoOther("%s: vip_check_adapter there does not answer (%s)" % (host, failure)) from failure
     except NoOther:
@@ -109,8 +113,8 @@ def await_client(listening, version):
     while True:
         listening.settimeout(max(0.01, deadline - time.monotonic()))
         connection, address = listening.accept()
-        line = Line(connection)
         with contextlib.suppress(OSError, ValueError):
+            line = Line(connection)
             line.put({"is": GREETING, "version": version})
             asked = line.get(CONNECT_LIMIT)
             if asked and asked.get("is") == GREETING and asked.get("version") == version:
@@ -136,6 +140,12 @@ def start_servers(check, first):
     return None
 
 
+def facts_that_fit():
+    known = facts.collect()
+    fits = len(json.dumps(known)) < MOST_FACTS - 2 * MOST_BYTES
+    return known if fits else {"devices": {}, "programs": {}, "left out": "more than fits"}
+
+
 def serve(check, port, version):
     """Plays the other host for one check. Returns the exit status."""
     with listener(port) as listening:
@@ -151,10 +161,10 @@ def serve(check, port, version):
         why = start_servers(check, port) if check.take(nic) else nic.said
         try:
             if why:
-                line.put({"failed": why})
+                line.put({"failed": strangers.line(why)})
                 check.say(why)
                 return 1
-            line.put({"facts": facts.collect(), "names": facts.names(), "nic": nic.figures})
+            line.put({"facts": facts_that_fit(), "names": facts.names(), "nic": nic.figures})
             line.get(CHECK_LIMIT)
         except (OSError, ValueError) as failure:
             check.say("the other host is silent: %s" % failure)

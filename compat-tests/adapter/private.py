@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Replaces what a report tells of its site: names of hosts and users, MAC and IP addresses, GUIDs. The same thing always
-gets the same word, in all files of a report, so that one can still see which address is whose."""
+gets the same word, in all files of a report, so that one can still see which address is whose. The time is proportional to the
+text's length, whatever is in it."""
 
+import functools
 import ipaddress
 import re
 
 # Six bytes or more in hexadecimal: a MAC address, one of IPoIB, or a host address as VIPL has it.
 BYTES = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}[:-]){5,}[0-9A-Fa-f]{2}(?![\w:-]|:[0-9A-Fa-f])")
 GUID = re.compile(r"(?<![\w:])(?:[0-9A-Fa-f]{4}:){3}[0-9A-Fa-f]{4}(?![\w:])|(?<!\w)0x[0-9A-Fa-f]{16}(?!\w)")
-IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")
+# It may have more groups than an address: those before it, and a colon after it.
+IPV6 = re.compile(r"(?<!\w)(?!:::)(?:[0-9A-Fa-f]{0,4}:){2,8}(?:(?:\d{1,3}\.){3}\d{1,3}|[0-9A-Fa-f]{0,4})(?!\w)")
 IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d)")
+HOME = re.compile(r"/home/([^\s/:;,'\"()<>\[\]]+)")
+# A MAC address or GUID may be part of an interface's name. Eight digits may be any number's.
+DIGITS = re.compile(r"(?<![A-Za-z0-9])(?:0x)?([0-9A-Fa-f]{8})(?![A-Za-z0-9])|[0-9A-Fa-f]{12,}")
+MOST_DIGITS = 40
 COMMON = {"", "root", "localhost", "localdomain", "local"}
 
 
@@ -17,11 +24,12 @@ class Replacer:
     """replaces(text) gives the text without the names. The names of hosts and users have to be learnt first, addresses it
     finds by itself; they have to be learnt, too, because they may also stand somewhere without colons."""
 
-    def __init__(self):
-        self._words = {}  # kind: {what is replaced: its number}
-        self._names = {}  # exact words, in small letters
-        self._digits = {}  # hexadecimal digits of addresses, without colons
-        self._public = set()
+    def __init__(self, like=None):
+        """like: one with the same addresses, whose names this one replaces, too."""
+        self._words = like._words if like else {}  # kind: {what is replaced: its number}
+        self._digits = like._digits if like else {}  # hexadecimal digits of addresses, without colons
+        self._public = set(like._public) if like else set()
+        self._names = dict(like._names) if like else {}  # exact words, in small letters
         self._exact = None
 
     def _word(self, kind, what):
@@ -52,53 +60,77 @@ class Replacer:
         """Versions may look like addresses."""
         self._public.update(versions)
 
-    def learn_addresses(self, text):
-        """Learns the digits of the addresses in the text."""
-        for found in BYTES.findall(text):
-            self._digits.setdefault(re.sub("[:-]", "", found).lower(), self._bytes(found))
-        for found in GUID.findall(text):
-            self._digits.setdefault(digits_of_guid(found), self._guid(digits_of_guid(found)))
-        for found in IPV4.findall(text):
-            if is_address(found) and found not in self._public:
-                digits = ipaddress.IPv4Address(found).packed.hex()
-                if self._ipv4(found) != found:
-                    self._digits.setdefault(digits, self._ipv4(found))
-        self._exact = None
+    def learn_addresses(self, value):
+        """Learns the digits of the addresses in a text, or in all texts of a nested value."""
+        for text in texts_in(value):
+            self._without_addresses(text)
 
     def replaces(self, text):
+        text = HOME.sub(self._home, self._without_addresses(text))
+        return self._names_in().sub(lambda match: self._names[match[0].lower()], self._without_digits(text))
+
+    def replaces_in(self, value):
+        """Replaces in all texts of a nested value."""
+        if isinstance(value, dict):
+            return {self.replaces(name): self.replaces_in(each) for name, each in value.items()}
+        if isinstance(value, list):
+            return [self.replaces_in(each) for each in value]
+        return self.replaces(value) if isinstance(value, str) else value
+
+    def _without_addresses(self, text):
         text = BYTES.sub(lambda match: self._bytes(match[0]), text)
         text = GUID.sub(lambda match: self._guid(digits_of_guid(match[0])), text)
-        text = IPV6.sub(self._ipv6_in, text)
-        text = IPV4.sub(lambda match: self._ipv4(match[0]), text)
-        return self._exact_words().sub(self._exact_word, text)
+        text = "".join(self._parts_without_ipv6(text))
+        return IPV4.sub(lambda match: self._ipv4(match[0]), text)
 
-    def _exact_words(self):
+    def _without_digits(self, text):
+        lengths = sorted({len(digits) for digits in self._digits if len(digits) > 8}, reverse=True)
+        return DIGITS.sub(lambda match: self._digits_in(match, lengths), text)
+
+    def _digits_in(self, match, lengths):
+        if match[1]:
+            return self._digits.get(match[1].lower(), match[0])
+        parts, text, at = [], match[0], 0
+        lower = text.lower()
+        while at < len(text):
+            length = next((each for each in lengths if lower[at:at + each] in self._digits), 0)
+            parts.append(self._digits[lower[at:at + length]] if length else text[at])
+            at += length or 1
+        return "".join(parts)
+
+    def _names_in(self):
         if not self._exact:
-            longest_first = sorted(self._names, key=len, reverse=True)
-            # A MAC address or GUID may be part of an interface's name. Eight digits may be any number's.
-            forms = [r"(?<![A-Za-z0-9_])%s(?![A-Za-z0-9_])" % re.escape(name) for name in longest_first]
-            forms += [digits if len(digits) > 8 else r"(?<![A-Za-z0-9])(?:0x)?%s(?![A-Za-z0-9])" % digits
-                      for digits in sorted(self._digits, key=len, reverse=True)]
-            self._exact = re.compile("|".join(forms) or "(?!)", re.I)
+            forms = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True)))
+            self._exact = re.compile(r"(?<![A-Za-z0-9_])(?:%s)(?![A-Za-z0-9_])" % forms if forms else "(?!)", re.I | re.A)
         return self._exact
 
-    def _exact_word(self, match):
-        word = match[0].lower()
-        return self._names.get(word) or self._digits[word[2:] if word.startswith("0x") else word]
+    def _home(self, match):
+        name = match[1].rstrip(".").lower()
+        return "/home/" + (self._word("user", name) + match[1][len(name):] if name not in COMMON else match[1])
+
+    def _learn_digits(self, digits, word):
+        if len(digits) <= MOST_DIGITS:
+            self._digits.setdefault(digits, word)
+        return word
 
     def _bytes(self, text):
         digits = re.sub("[:-]", "", text).lower()
-        return text if not digits.strip("0") else self._word("mac", digits)
+        return text if not digits.strip("0") else self._learn_digits(digits, self._word("mac", digits))
 
     def _guid(self, digits):
-        return "0000:0000:0000:0000" if not digits.strip("0") else self._word("guid", digits)
+        """It may stand elsewhere in the other byte order."""
+        if not digits.strip("0"):
+            return "0000:0000:0000:0000"
+        word = self._digits.get(digits) or self._word("guid", digits)
+        self._learn_digits(bytes.fromhex(digits)[::-1].hex(), word)
+        return self._learn_digits(digits, word)
 
     def _ipv4(self, text):
         if text in self._public or not is_address(text):
             return text
         address = ipaddress.IPv4Address(text)
         is_known = address.is_loopback or address.is_unspecified or text.startswith("255.")
-        return text if is_known else self._word("ipv4", text)
+        return text if is_known else self._learn_digits(address.packed.hex(), self._word("ipv4", text))
 
     def _ipv6(self, address):
         """Returns a word, or nothing for an address that everybody has."""
@@ -111,25 +143,43 @@ class Replacer:
             return "fe80::" + self._guid(lower) if lower.strip("0") else None
         return self._word("ipv6", address.packed)
 
-    def _ipv6_in(self, match):
-        """The text may have more colons and dots than the address, and may be part of a word such as std::add."""
-        text, around = match[0], match.string
-        joined = match.start() and re.match(r"\w", around[match.start() - 1])
-        follows = re.match(r"\w", around[match.end():match.end() + 1])
-        starts = [at for at in range(len(text)) if (at and text[at - 1] == ":") or (not at and not joined)]
-        ends = [at for at in range(len(text), 0, -1)
-                if (at < len(text) and text[at] in ":.") or (at == len(text) and not follows)]
-        for start in starts:
-            for end in ends:
-                if text.count(":", start, end) > 1 and is_address(text[start:end]):
-                    word = self._ipv6(ipaddress.IPv6Address(text[start:end]))
-                    return text if word is None else text[:start] + word + text[end:]
-        return text
+    def _parts_without_ipv6(self, text):
+        at, found = 0, IPV6.search(text)
+        while found:
+            begin, end = found.span()
+            address = longest_ipv6(text[begin:end])
+            end = begin + (len(address) or 1)
+            yield text[at:begin]
+            yield (address and self._ipv6(ipaddress.IPv6Address(address))) or text[begin:end]
+            at, found = end, IPV6.search(text, end)
+        yield text[at:]
 
 
-def is_address(text):
+@functools.lru_cache(1 << 12)
+def longest_ipv6(text):
+    """Returns the longest address that the text begins with."""
+    while text.count(":") > 1:
+        if ":::" not in text and text.count("::") < 2 and is_address(text, ipaddress.IPv6Address):  # the quick tests first
+            return text
+        text = text[:text.rindex(":")]
+    return ""
+
+
+def texts_in(value):
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield name
+            yield from texts_in(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from texts_in(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def is_address(text, kind=ipaddress.ip_address):
     try:
-        ipaddress.ip_address(text)
+        kind(text)
     except ValueError:
         return False
     return True

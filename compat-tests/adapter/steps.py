@@ -7,6 +7,7 @@ import xml.etree.ElementTree
 
 import facts
 import running
+import strangers
 
 OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN"
 # Suites that show in a short time that everything is there: --quick.
@@ -59,10 +60,10 @@ class ProgramStep(Step):
         if not path:
             return self.cannot_run("%s is not installed" % self.program)
         output = check.file(self.name + ".txt")
-        check.note(output, "$ %s %s\n" % (self.program, " ".join(self.arguments)))
+        check.note(output, "$ %s %s\n" % (self.program, strangers.printable(" ".join(self.arguments))))
         status = running.run([path, *self.arguments], output, self.limit, self.environment,
                              lambda seconds: check.still(self, seconds))
-        text = output.read_text(encoding="utf-8", errors="replace")
+        text = output.read_text(encoding="utf-8", errors="backslashreplace")
         if status == running.STUCK:
             self.failed("was killed, and does not end: it waits for the kernel, or for the driver",
                         "The driver hangs. The machine may have to be restarted; its kernel log says more.")
@@ -120,8 +121,8 @@ def json_in(text):
     """Returns the object in the output, which may have other lines before and after."""
     begin = text.find("{\n")
     try:
-        return json.JSONDecoder().raw_decode(text[begin:])[0] if begin >= 0 else {}
-    except ValueError:
+        return strangers.cleaned(json.JSONDecoder().raw_decode(text[begin:])[0]) if begin >= 0 else {}
+    except (ValueError, RecursionError):
         return {}
 
 
