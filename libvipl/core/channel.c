@@ -227,7 +227,7 @@ static bool read_announcements(struct channel *channel, bool all)
 	if (!error)
 		return true;
 	sleeper_lose(&channel->sleeper, "read()", error);
-	device_gone(channel->nic, error);
+	nic_lose(channel->nic, error);
 	return false;
 }
 

@@ -48,6 +48,7 @@ static VIP_RETURN begin(struct vi *vi, const struct target *target)
 	if (nic_is_lost(vi->nic) || !vi_offer(vi))
 		return VIP_ERROR_RESOURCE;
 	attempt->number++;
+	attempt->changes = vi->nic->changes;
 	atomic_store(&attempt->result, VIP_NOT_DONE);
 	attempt->target = *target;
 	attempt->target.endpoint = vi->endpoint;
@@ -201,6 +202,8 @@ void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 		vi_break(vi);
 	else if (atomic_load(&vi->stalled))
 		vi_revive(vi);
+	else if (vi->attempt.changes != vi->nic->changes) /* the path may be that from before */
+		vi_follow(vi);
 }
 
 enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)

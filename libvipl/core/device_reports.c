@@ -17,10 +17,7 @@ void device_lost(struct nic *nic, const char *call, int error)
 
 void device_gone(struct nic *nic, int error)
 {
-	int none = 0;
-
-	atomic_compare_exchange_strong(&nic->gone, &none, error);
-	agent_wake(nic);
+	nic_lose(nic, error);
 }
 
 void device_failed(struct nic *nic)
@@ -85,6 +82,7 @@ void device_changed(struct nic *nic)
 {
 	struct vi *vi;
 
+	nic->changes++;
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		vi_follow(vi);
 }

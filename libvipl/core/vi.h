@@ -20,6 +20,7 @@ struct attempt {
 	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
 	atomic_bool is_peer_to_peer; /* VipConnectPeerDone asks for its result */
 	struct target target;
+	unsigned changes; /* of the device that were before it */
 };
 
 /*

@@ -317,6 +317,7 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 		struct description *description)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
+	const uint16_t told = endpoint->path.own_lid;
 	struct description_bytes bytes;
 	int error;
 
@@ -330,6 +331,8 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : verbs_path_complete(endpoint->device, &endpoint->path);
 	if (error)
 		return error;
+	if (!accepts && endpoint->path.own_lid != told) /* so the caller asks again */
+		return cause("the port's LID, which the peer was told", ETIMEDOUT);
 	if (bytes.mtu < endpoint->path.mtu)
 		endpoint->path.mtu = bytes.mtu;
 	endpoint->peer_qp = (uint32_t)bytes_get(bytes.qp, sizeof(bytes.qp));

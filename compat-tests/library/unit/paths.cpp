@@ -175,6 +175,41 @@ TEST_P(EachLevel, IsLostWithItsLid)
 	EXPECT_EQ(qp_attributes(a).ah_attr.dlid, 0x47);
 }
 
+// The request has told the former one.
+TEST_P(EachLevel, IsAskedForAgainWhereALidHasChangedSinceTheRequest)
+{
+	VIP_CONN_HANDLE conn;
+
+	open_infiniband();
+	a = make_vi();
+	b = make_vi();
+	auto requested = request_async(a, "door");
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	expect_goes_on();
+}
+
+TEST_P(EachLevel, EndsWhereALidChangesBeforeBothEndsKnowOfTheConnection)
+{
+	VIP_CONN_HANDLE conn;
+
+	open_infiniband();
+	a = make_vi();
+	b = make_vi();
+	auto requested = request_async(a, "door");
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	fake_before("sendmsg", 2, [] { // CONFIRM
+		change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
+	});
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	expect_lost();
+}
+
 TEST_P(EachLevel, StaysWithItsLid)
 {
 	open_infiniband();
