@@ -344,13 +344,14 @@ static void ask_all(struct connection *connection)
 	connection_routed(connection);
 }
 
-void connection_ask(struct connection *connection)
+bool connection_ask(struct connection *connection)
 {
 	connection->last = VIP_NOT_DONE;
 	connection->patience = HEAR_HERE_NSEC;
 	connection->pause = FIRST_PAUSE;
 	begin_grace(connection);
 	ask_all(connection);
+	return connection->stage == PAUSING;
 }
 
 /* ---- the answer ---- */

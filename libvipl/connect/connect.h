@@ -77,9 +77,9 @@ void connection_destroy(struct connection *connection);
  * returns, by one of endpoint_connected() and endpoint_refused().
  *
  * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
- * host that has not answered, and a peer, until the deadline of the target.
+ * host that has not answered, and a peer, until the deadline of the target. True: it asks again in less than a second.
  */
-void connection_ask(struct connection *connection);
+bool connection_ask(struct connection *connection);
 /* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
 bool connection_await(struct connection *connection);
 /* Takes the request. */

@@ -136,16 +136,19 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 	struct attempt *attempt = &vi->attempt;
 	int order = target->own.peer_to_peer ? compare_ends(target) : -1; /* a client asks */
 	VIP_RETURN rc = check_idle(vi);
+	bool asks_soon = false;
 
 	if (rc == VIP_SUCCESS)
 		rc = order ? begin(vi, target) : VIP_INVALID_PARAMETER;
 	if (rc != VIP_SUCCESS)
 		return rc;
 	if (order < 0)
-		connection_ask(vi->connection);
+		asks_soon = connection_ask(vi->connection);
 	else if (!connection_await(vi->connection))
 		return VIP_ERROR_RESOURCE;
-	agent_wake(vi->nic); /* to look at the connection's deadline */
+	/* To look at the connection's deadline. It sees a later one by itself, and the caller sees its own. */
+	if (asks_soon || target->own.peer_to_peer)
+		agent_wake(vi->nic);
 	if (!target->own.peer_to_peer)
 		return await_result(vi, leave_result);
 	atomic_store(&attempt->is_peer_to_peer, true);
