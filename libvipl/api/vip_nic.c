@@ -222,8 +222,10 @@ VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 		return rc;
 	}
 	nic->default_tag = zeroed(1, sizeof(*nic->default_tag));
-	if (!nic->default_tag)
+	if (!nic->default_tag) {
+		log_error("cannot open \"%s\": %s", DeviceName, failure(ENOMEM));
 		goto free_nic;
+	}
 	pthread_mutex_init(&nic->lock, NULL);
 	pthread_mutex_init(&nic->changing_regions, NULL);
 	init_copying(nic);

@@ -288,8 +288,10 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 		return acceptor;
 	}
 	acceptor = zeroed(1, sizeof(*acceptor));
-	if (!acceptor)
+	if (!acceptor) {
+		tell_failure(errno);
 		return NULL;
+	}
 	acceptor->first = first[0];
 	acceptor->users = 1;
 	for (unsigned i = 0; i < PLACE_ADDRESSES; i++) {

@@ -17,6 +17,7 @@
 #include "base/cause.h"
 #include "base/config.h"
 #include "base/deadline.h"
+#include "base/log.h"
 #include "connecting.h"
 #include "nic.h"
 
@@ -199,6 +200,7 @@ static struct listener *create_listener(struct nic *nic, const struct discrimina
 
 	if (!listener || condition_init(&listener->changed)) {
 		free(listener);
+		log_error_ratelimited("cannot wait for a connection: %s", failure(ENOMEM));
 		errno = ENOMEM;
 		return NULL;
 	}

@@ -73,8 +73,10 @@ static enum opening loopback_open(const char *name, unsigned index, struct nic *
 	if (name && strcmp(name, NAME))
 		return OPENING_NO_SUCH;
 	device = zeroed(1, sizeof(*device));
-	if (!device)
+	if (!device) {
+		log_error("no memory for a device: %s", failure(errno));
 		return OPENING_FAILED;
+	}
 	device->base.ops = &loopback_device_ops;
 	device->nic = nic;
 	TAILQ_INIT(&device->cqs);

@@ -108,8 +108,10 @@ static enum opening verbs_open(const char *name, unsigned index, struct nic *nic
 	struct verbs_choice choice;
 	int error;
 
-	if (!device)
+	if (!device) {
+		log_error("no memory for a device: %s", failure(errno));
 		return opening;
+	}
 	device->base.ops = &verbs_device_ops;
 	device->base.version = MESSAGES_VERSION;
 	device->nic = nic;
