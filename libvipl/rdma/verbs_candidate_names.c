@@ -89,26 +89,33 @@ static bool is_first_part(const char *text, const char *name, size_t length)
 	return length && strlen(text) == length && !strncmp(text, name, length);
 }
 
-bool candidate_is_called(const struct candidate *candidate, const char *name)
+static bool is_called(const struct candidate *candidate, const char *name, bool by_interface)
 {
 	const size_t length = strcspn(name, "@"), of_device = strcspn(name, ":@");
 	char port[DEVICE_NAME_LEN + 8];
 
 	snprintf(port, sizeof(port), "%s:%u", candidate->device, candidate->port);
-	if (!is_first_part(candidate->device, name, candidate->port ? length : of_device) &&
-	    !is_first_part(port, name, length) && !is_first_part(candidate->interface, name, length))
+	if (by_interface ? !is_first_part(candidate->interface, name, length)
+			 : !is_first_part(candidate->device, name, candidate->port ? length : of_device) &&
+				   !is_first_part(port, name, length))
 		return false;
 	return !name[length] || is_at(candidate, name + length + 1);
+}
+
+bool candidate_is_called(const struct candidate *candidate, const char *name)
+{
+	return is_called(candidate, name, false) || is_called(candidate, name, true);
 }
 
 const struct candidate *candidate_named(const struct candidates *list, const char *name)
 {
 	const struct candidate *best = NULL;
 
-	for (size_t i = 0; i < list->count; i++) {
-		const struct candidate *one = &list->all[i];
+	/* The name of a device comes before that of an interface. */
+	for (size_t i = 0; i < 2 * list->count && !(i == list->count && best); i++) {
+		const struct candidate *one = &list->all[i % list->count];
 
-		if (!candidate_is_called(one, name))
+		if (!is_called(one, name, i >= list->count))
 			continue;
 		if (one->number >= 0) /* the best one of the first port that has any of this name */
 			return one;

@@ -388,6 +388,8 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 	error = ibv_query_device(context, &attributes);
 	if (error)
 		refuse(add(finder, name, NULL), CANDIDATE_FAILED, "%s", failure_of("ibv_query_device()", error));
+	if (!error && !attributes.phys_port_cnt)
+		refuse(add(finder, name, NULL), CANDIDATE_FAILED, "the device has no port");
 	for (unsigned port = 1; !error && port <= attributes.phys_port_cnt; port++)
 		add_port(finder, context, name, (uint8_t)port);
 	ibv_close_device(context);

@@ -46,7 +46,8 @@ static enum opening refuse(const struct candidates *list, const char *name, unsi
 		return OPENING_FAILED;
 	}
 	for (size_t i = 0; i < list->count; i++)
-		if (list->all[i].reason != CANDIDATE_IWARP && list->all[i].reason != CANDIDATE_USABLE && !*list->all[i].interface) {
+		if ((list->all[i].reason == CANDIDATE_FAILED && !*list->all[i].interface) ||
+		    (!list->all[i].port && list->all[i].reason != CANDIDATE_IWARP)) {
 			log_error("cannot learn what is called %s: RDMA device %s: %s", name, list->all[i].device,
 				  list->all[i].why);
 			return OPENING_FAILED;

@@ -132,6 +132,14 @@ TEST(Candidates, HaveNames)
 		}
 }
 
+TEST(Candidates, AreCalledAsTheirDevicesFirst)
+{
+	const std::vector<Change> devices = {[](fake_device &d) { d.name = "eth1"; }, [](fake_device &d) { d.name = "eth0"; }};
+
+	expect_opened(child_opens("eth0", devices), "eth0 at 9.2");
+	expect_opened(child_opens("eth1", devices), "eth1 at 9.1");
+}
+
 TEST(Candidates, MayBeAtTheSecondPortOfADevice)
 {
 	const std::vector<Change> devices = {[](fake_device &d) { d.port = 2; }};
