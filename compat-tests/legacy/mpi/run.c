@@ -63,7 +63,8 @@ static void health_compare(const struct health *early)
 	struct health late;
 
 	health_take(&late);
-	compare("files are left open", early->files, late.files, 0);
+	/* On via_lo the first long message to each of the others opens its memory. */
+	compare("files are left open", early->files, late.files, settings.size - 1);
 	if (!COUNTS_MEMORY)
 		return;
 	compare("memory grows, KiB of its own", early->own_memory, late.own_memory, MORE_OWN);

@@ -294,7 +294,6 @@ INSTANTIATE_TEST_SUITE_P(
 			Fault{"rdma_resolve_addr", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 			Fault{"rdma_resolve_route", 1, ENOMEM, VIP_ERROR_RESOURCE},
 			Fault{"ibv_query_gid_ex", 1, EIO, VIP_ERROR_RESOURCE},
-			Fault{"ibv_query_pkey", 1, EIO},
 			Fault{"socket", 1, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"socket", 7, EMFILE, VIP_ERROR_RESOURCE},
 			Fault{"bind", 1, EADDRNOTAVAIL, VIP_NOT_REACHABLE},
