@@ -181,6 +181,18 @@ static bool is_here(const struct finder *finder, const struct port *port, const 
 	return true;
 }
 
+/* As add(). */
+static struct candidate *add_at(struct finder *finder, const struct port *port, const struct own_interface *interface)
+{
+	struct candidate *added = add(finder, port->device, port);
+
+	if (!added)
+		return NULL;
+	added->index = interface->index;
+	snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
+	return added;
+}
+
 static void add_interface(struct finder *finder, const struct port *port, unsigned index)
 {
 	const struct own_interface *interface = own_interface(&finder->network, index);
@@ -201,20 +213,16 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 		has_ipv6 |= !host_is_ipv4(&address->host);
 		if (!has_ipv4 && has_ipv6 && !finder->takes_ipv6)
 			break;
-		added = add(finder, port->device, port);
+		added = add_at(finder, port, interface);
 		if (!added)
 			return;
-		added->index = index;
-		snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
 		judge(finder, added, port, interface, address);
 	}
 	if (has_ipv4 || (has_ipv6 && finder->takes_ipv6))
 		return;
-	added = add(finder, port->device, port);
+	added = add_at(finder, port, interface);
 	if (!added)
 		return;
-	added->index = index;
-	snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
 	if (!interface->is_up)
 		refuse(added, CANDIDATE_INTERFACE_DOWN, "the interface is down");
 	else if (has_ipv6)

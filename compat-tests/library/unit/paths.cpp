@@ -21,6 +21,15 @@ class Paths : public NicTest
 			more(d);
 		});
 	}
+	// A request of a's that b can accept.
+	std::future<VIP_RETURN> request_of_a(VIP_CONN_HANDLE *conn)
+	{
+		a = make_vi();
+		b = make_vi();
+		auto requested = request_async(a, "door");
+		EXPECT_EQ(wait("door", PATIENCE, conn), VIP_SUCCESS);
+		return requested;
+	}
 	void expect_mtu(ibv_mtu mtu)
 	{
 		for (const Vi *vi : {&a, &b})
@@ -65,10 +74,8 @@ TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 	VIP_CONN_HANDLE conn;
 
 	open();
-	a = make_vi();
-	b = make_vi();
-	auto requested = request_async(a, "late");
-	ASSERT_EQ(wait("late", PATIENCE, &conn), VIP_SUCCESS);
+	auto requested = request_of_a(&conn);
+	ASSERT_FALSE(HasFailure());
 	fake_change_device([](fake_device &d) { d.mtu = 256; });
 	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	ASSERT_EQ(requested.get(), VIP_SUCCESS);
@@ -181,10 +188,8 @@ TEST_P(EachLevel, IsAskedForAgainWhereALidHasChangedSinceTheRequest)
 	VIP_CONN_HANDLE conn;
 
 	open_infiniband();
-	a = make_vi();
-	b = make_vi();
-	auto requested = request_async(a, "door");
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	auto requested = request_of_a(&conn);
+	ASSERT_FALSE(HasFailure());
 	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
@@ -198,10 +203,8 @@ TEST_P(EachLevel, EndsWhereALidChangesBeforeBothEndsKnowOfTheConnection)
 	VIP_CONN_HANDLE conn;
 
 	open_infiniband();
-	a = make_vi();
-	b = make_vi();
-	auto requested = request_async(a, "door");
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	auto requested = request_of_a(&conn);
+	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 2, [] { // CONFIRM
 		change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
 	});
