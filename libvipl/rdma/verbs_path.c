@@ -124,7 +124,10 @@ static int ask_port(const struct verbs_device *device, struct verbs_path *path)
 	if (port.active_mtu < path->mtu)
 		path->mtu = port.active_mtu;
 	path->lid_bits = (uint8_t)(path->own_lid & ((1u << port.lmc) - 1));
-	path->own_lid = device->is_ethernet ? 0 : (uint16_t)(port.lid | path->lid_bits);
+	if (device->is_ethernet)
+		path->own_lid = 0;
+	else if (port.lid) /* a virtual function's port may tell none: the path has that of the card's port */
+		path->own_lid = (uint16_t)(port.lid | path->lid_bits);
 	path->is_global = device->is_ethernet || path->hop_limit || port.flags & IBV_QPF_GRH_REQUIRED;
 	if (path->is_global && !path->hop_limit)
 		path->hop_limit = HOPS;

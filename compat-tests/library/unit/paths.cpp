@@ -35,6 +35,11 @@ class Paths : public NicTest
 		for (const Vi *vi : {&a, &b})
 			EXPECT_EQ(qp_attributes(*vi).path_mtu, mtu);
 	}
+	void expect_partition(unsigned index)
+	{
+		for (const Vi *vi : {&a, &b})
+			EXPECT_EQ(qp_attributes(*vi).pkey_index, index);
+	}
 	void expect_global(bool is_global)
 	{
 		for (const Vi *vi : {&a, &b}) {
@@ -82,6 +87,27 @@ TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 	expect_mtu(IBV_MTU_256);
 }
 
+// The GID is the port's, and the table of keys has the child's partition behind the port's first one.
+TEST_F(Paths, OfAnIpoibChildThatTheNicIsCalledByAreInItsPartition)
+{
+	open_infiniband([](fake_device &d) {
+		d.pkeys[1] = 0x8123;
+		d.vlan[0] = "10.9.8.1";
+		d.vlan_pkey = 0x8123;
+	});
+	make_pair();
+	expect_partition(0);
+	close();
+	open("eth0.100");
+	host = "10.9.8.1";
+	make_pair();
+	expect_partition(1);
+	expect_traffic(a, b);
+	fake_address("10.9.8.50", FAKE_REACH_SILENT);
+	EXPECT_EQ(request(make_vi(), "far", 50, "10.9.8.50"), VIP_TIMEOUT);
+	EXPECT_EQ(fake_kept_to(), std::vector<int>{102}); // the child, not its parent
+}
+
 TEST_F(Paths, OfASubnetHaveNoGrh)
 {
 	open_infiniband();
@@ -101,6 +127,19 @@ TEST_F(Paths, OfAPortThatDemandsAGrhHaveOne)
 	open_infiniband([](fake_device &d) { d.grh_required = true; });
 	make_pair();
 	expect_global(true);
+}
+
+// Its packets have the LID of the card's port, which the subnet manager knows, so peers send there.
+TEST_F(Paths, OfAPortThatTellsNoLidHaveTheSubnetManagers)
+{
+	open_infiniband([](fake_device &d) { d.grh_required = d.no_lid = true; });
+	make_pair();
+	expect_global(true);
+	for (const Vi *vi : {&a, &b})
+		EXPECT_EQ(qp_attributes(*vi).ah_attr.dlid, 0x31);
+	change([](fake_device &) {}, IBV_EVENT_LID_CHANGE);
+	expect_traffic(a, b);
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
 }
 
 TEST_F(Paths, BeginAtTheGidOfTheNicsOwnInterface)

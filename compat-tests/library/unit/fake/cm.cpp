@@ -93,7 +93,7 @@ static void set_gids(Id *id)
 
 	ib.sgid = gid_of(id->src);
 	ib.dgid = gid_of(id->dst);
-	ib.pkey = htobe16(ctx_of(id->verbs)->dev->cfg.pkeys[0]);
+	ib.pkey = htobe16(ctx_of(id->verbs)->dev->pkey(id->src));
 }
 
 static void set_path(Id *id)

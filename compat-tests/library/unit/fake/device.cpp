@@ -112,6 +112,14 @@ ibv_gid Device::gid(size_t index) const
 	return gid;
 }
 
+uint16_t Device::pkey(const Addr &own) const
+{
+	for (size_t i = own_addrs; cfg.vlan_pkey && i < addrs.size(); i++)
+		if (addrs[i] == own)
+			return cfg.vlan_pkey;
+	return cfg.pkeys[0];
+}
+
 // All that a port has. RoCE v1 comes before v2 where the device has both. A VLAN may have the same addresses.
 static std::vector<ibv_gid_entry> gid_table(const Device *dev, uint32_t port)
 {
@@ -177,7 +185,7 @@ static int query_port(ibv_context *context, uint8_t port_num, ibv_port_attr *att
 		return by_value(EINVAL);
 	a.state = cfg.port_up && port_num == cfg.port ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a.active_mtu = ctx_of(context)->dev->mtu();
-	a.lid = cfg.lid;
+	a.lid = cfg.no_lid ? 0 : cfg.lid;
 	a.flags = cfg.grh_required ? IBV_QPF_GRH_REQUIRED : 0;
 	a.max_msg_sz = cfg.max_msg_size;
 	a.link_layer = cfg.infiniband ? IBV_LINK_LAYER_INFINIBAND : IBV_LINK_LAYER_ETHERNET;

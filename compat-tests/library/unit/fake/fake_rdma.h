@@ -73,11 +73,13 @@ struct fake_device {
 	uint8_t port; // that has the addresses; those before it are down
 	bool interface_down;
 	const char *vlan[FAKE_MAX_ADDRESSES]; // addresses of "eth<N>.100", up to the first NULL
+	uint16_t vlan_pkey; // of InfiniBand, where that is an IPoIB child interface: its partition
 	// The way from this port to others, as rdma_cm tells it.
 	bool infiniband; // link layer: GIDs are the port's, and LIDs count; else RoCE
 	bool grh_required; // of InfiniBand: the port takes no path without a GRH, as that of a virtual function
+	bool no_lid;	   // of InfiniBand: the port tells none, as a virtual function's may; lid is what the subnet manager tells
 	uint8_t hops;	   // of InfiniBand's paths: 0 in a subnet
-	uint16_t lid, pkeys[4]; // partition keys up to the first 0; paths have the first one
+	uint16_t lid, pkeys[4]; // partition keys up to the first 0; paths have the first one, or vlan_pkey
 	bool pkeys_backwards; // the table has them in the other order
 	bool has_twin; // an interface that was there first has the same addresses, and their GIDs
 	bool v1_first; // the GID table has each address twice, for RoCE v1 and then for v2

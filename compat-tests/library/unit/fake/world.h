@@ -74,6 +74,7 @@ struct Device : ibv_device {
 	size_t own_addrs = SIZE_MAX; // the addresses from this one on are those of the VLAN
 	Context *cm_context = nullptr; // librdmacm's own
 	ibv_gid gid(size_t index) const; // of an address, or of the port
+	uint16_t pkey(const Addr &own) const; // of paths from this address
 	size_t unused_gids = 0;		 // before those of addresses
 	ibv_mtu mtu() const;
 };
