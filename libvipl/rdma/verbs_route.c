@@ -6,9 +6,11 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/user.h"
 #include "rdma.h"
 
@@ -87,6 +89,21 @@ static void learn(struct verbs_route *route)
 	}
 }
 
+/*
+ * A bond of two devices has its address at the active one, and queue pairs of the other cannot use it. (rdma_cm opens devices
+ * itself, and their names may change, but not those of their files.)
+ */
+static bool is_elsewhere(const struct verbs_device *device, const struct rdma_cm_id *id)
+{
+	struct ibv_device *own = device->context->device, *found = id->verbs->device;
+
+	if (!strcmp(found->dev_name, own->dev_name) && id->port_num == device->port)
+		return false;
+	log_error_ratelimited("RDMA device %s port %u: its address is at %s port %u now, so open the NIC again",
+			      ibv_get_device_name(own), device->port, ibv_get_device_name(found), id->port_num);
+	return true;
+}
+
 void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *event)
 {
 	struct verbs_route *route = event->id->context;
@@ -95,7 +112,9 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 		return;
 	switch (event->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
-		if (rdma_resolve_route(route->id, RESOLVE_MSEC))
+		if (route->id->verbs && is_elsewhere(device, route->id))
+			conclude(device, route, cause("the port of the NIC's address", ENODEV));
+		else if (rdma_resolve_route(route->id, RESOLVE_MSEC))
 			conclude(device, route, cause("rdma_resolve_route()", reason(errno)));
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:

@@ -151,6 +151,29 @@ TEST_F(Paths, BeginAtTheGidOfTheNicsOwnInterface)
 	expect_traffic(a, b);
 }
 
+// As that of a bond of two devices, of which the other one is active now.
+TEST_F(Paths, AreNotFoundFromAnAddressThatIsAtAnotherPortNow)
+{
+	fake_device device;
+
+	open();
+	fake_device_default(&device);
+	for (auto [name, port, wanted] : {std::tuple("fake1", 2, VIP_NOT_REACHABLE), std::tuple("fake0", 2, VIP_NOT_REACHABLE),
+					  std::tuple("fake0", 1, VIP_NO_MATCH)}) {
+		device.name = name;
+		device.port = static_cast<uint8_t>(port);
+		fake_set_devices(1, &device);
+		testing::internal::CaptureStderr();
+		EXPECT_EQ(request(make_vi(), "nobody", 5000), wanted) << name << ":" << port;
+		const std::string log = testing::internal::GetCapturedStderr();
+		if (device.name[4] == '1') { // the next one of such lines would come a second later
+			EXPECT_NE(log.find("fake0 port 1: its address is at fake1 port 2 now, so open the NIC again"),
+				  std::string::npos)
+				<< log;
+		}
+	}
+}
+
 // What rdma_cm takes from its defaults (cma_roce_tos) both ends keep.
 TEST_F(Paths, KeepTheTrafficClassAndTheServiceLevelThatRdmaCmHasFound)
 {

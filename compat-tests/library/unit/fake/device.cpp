@@ -18,6 +18,7 @@ std::unique_ptr<Device> make_device(const fake_device &cfg)
 
 	dev->cfg = cfg;
 	snprintf(dev->name, sizeof dev->name, "%s", cfg.name);
+	snprintf(dev->dev_name, sizeof dev->dev_name, "uverbs-%s", cfg.name);
 	dev->cfg.name = dev->name;
 	dev->transport_type = cfg.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 	auto take = [&](const char **addresses) {
