@@ -146,7 +146,7 @@ class Notify : public PairTest
 
 TEST_F(Notify, ACqThatCannotBeArmedIsLookedAtAgainAndAgain)
 {
-	fake_fail_always("ibv_req_notify_cq", EIO);
+	fake_fail_always("ibv_req_notify_cq", ENOMEM);
 	uint64_t before = fake_calls("ibv_req_notify_cq");
 	ASSERT_EQ(notify(b), VIP_SUCCESS);
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > before; }));

@@ -50,6 +50,8 @@ int req_notify_cq(ibv_cq *ibcq, int)
 	FAKE_ENTER(ibv_req_notify_cq);
 	auto *cq = static_cast<Cq *>(ibcq);
 
+	if (ctx_of(cq->context)->dead == EIO)
+		fault = EIO;
 	if (fault)
 		return by_value(fault);
 	if (!cq->channel) {

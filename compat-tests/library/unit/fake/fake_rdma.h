@@ -169,8 +169,9 @@ void fake_async_event_cq(enum ibv_event_type type, struct ibv_cq *cq);
 // port's state, too.
 void fake_async_event_port(enum ibv_event_type type, const char *device, int port = 1);
 // As a kernel does when the device is unplugged, or its driver unbound: the files of contexts that are opened on it are readable
-// for ever, and reads fail with this error, EIO or EAGAIN. What is posted is lost, and every command fails. rdma_cm tells
-// of it only by fake_remove_devices(). The device can be opened again.
+// for ever, and reads fail with this error, EIO or EAGAIN. What is posted is lost, and every command fails, of which with EIO
+// arming a CQ is one (soft-RoCE, of Linux 7.3), else not (cards). rdma_cm tells of it only by fake_remove_devices(). The device can
+// be opened again.
 void fake_disassociate(const char *device, int error);
 
 // All ids that are bound to a device hear that it is removed.
