@@ -197,8 +197,8 @@ static const char *only_reason(const char *call, int error)
 		int error;
 		const char *reason;
 	} reasons[] = {
-		{"bind()", ENODEV, " (the NIC's address has gone)"},
-		{"bind()", EADDRNOTAVAIL, " (has the network interface lost its address?)"},
+		{"bind()", ENODEV, " (the NIC's address has gone, or is in a VRF: see ip vrf exec)"},
+		{"bind()", EADDRNOTAVAIL, " (has the network interface lost its address, or is it in a VRF? see ip vrf exec)"},
 		{"connect()", EADDRNOTAVAIL, " (all ports are in use: see net.ipv4.ip_local_port_range)"},
 		{"sendmsg()", ETOOMANYREFS,
 		 " (a process has not received yet what it was sent, and that counts against ulimit -n of this user: is one "
