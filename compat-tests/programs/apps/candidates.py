@@ -1,20 +1,29 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What vip_info and vip_run say of RDMA devices in awkward states, and that VIs connect by the names of those that can be used:
-candidates.py VIP_INFO VIP_RUN PAIR VIP_PINGPONG
+candidates.py VIP_INFO VIP_RUN PAIR VIP_PINGPONG PUPPET
 
-It adds four soft-RoCE devices, behind those that are there: on an interface that is down, on one without an IPv4 address, on one
-with two addresses and a VLAN, and on one in the same subnet as that, with an IPv6 address that stays tentative, because the
-detection of duplicates takes a day."""
+It adds soft-RoCE devices, behind those that are there: on an interface that is down, on one without an IPv4 address, on one
+with two addresses and a VLAN, on one in the same subnet as that, with an IPv6 address that stays tentative, because the
+detection of duplicates takes a day, on a bond with a VLAN, on one of the bond's two interfaces, on a bridge and on a macvlan."""
 
 import json
 import os
 import re
 import subprocess
 import sys
+import time
 import unittest
+from pathlib import Path
 
-INFO, RUN, PAIR, PINGPONG = sys.argv[1:]
-DEVICES = ["vipdown", "vipnone", "vipvlan", "vipsame"]  # and their interfaces, with an i in front
+sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from puppet import Puppet, connect
+
+INFO, RUN, PAIR, PINGPONG, PUPPET = sys.argv[1:]
+# And their interfaces, with an i in front.
+DEVICES = ["vipdown", "vipnone", "vipvlan", "vipsame", "vipbond", "vippart", "vipbrid", "vipmac"]
+OTHERS = ["ivipless", "ivipport", "ivipbase"]
+PATIENCE = 60
+RESOURCE = 3  # VIP_ERROR_RESOURCE
 SETUP = """
 ip link add ivipdown type dummy; ip address add 10.77.1.1/24 dev ivipdown
 ip link add ivipnone type dummy; ip link set ivipnone up
@@ -27,6 +36,15 @@ echo 1 >/proc/sys/net/ipv6/conf/ivipsame/accept_dad; echo 100000000 >/proc/sys/n
 ip link set ivipsame up; ip address add 10.77.3.4/24 dev ivipsame
 ip address add fd00:77:4::1/64 dev ivipsame; ip address add fd00:77:4::2/64 dev ivipsame nodad
 ip address add fd00:77:4::3/64 dev ivipsame nodad preferred_lft 0
+ip link add ivipbond type bond mode active-backup miimon 50
+for each in ivippart ivipless; do
+ip link add $each type dummy; ip link set $each master ivipbond; ip link set $each up; done
+ip link set ivipbond up; ip address add 10.77.5.1/24 dev ivipbond
+ip link add link ivipbond name ivipb.200 type vlan id 200; ip link set ivipb.200 up; ip address add 10.77.200.1/24 dev ivipb.200
+ip link add ivipport type veth peer name ivippeer; ip link add ivipbrid type bridge; ip link set ivipport master ivipbrid
+ip link set ivipport up; ip link set ivippeer up; ip link set ivipbrid up; ip address add 10.77.6.1/24 dev ivipbrid
+ip link add ivipbase type dummy; ip link set ivipbase up; ip link add ivipmac link ivipbase type macvlan
+ip link set ivipmac up; ip address add 10.77.7.1/24 dev ivipmac; ip address add fd00:77:7::1/64 dev ivipmac nodad
 """
 
 
@@ -41,7 +59,28 @@ def shell(*lines, check=True):
 def ours(text):
     """Of the list, the lines of our devices, without addresses that the kernel has chosen."""
     return [re.sub("nic[0-9]+ ", "nicN ", line).split() for line in text.splitlines()
-            if re.match(r"    (nic\d+|by name|no) +vip", line) and "fe80:" not in line]
+            if re.match(r"    (nic\d+|by name|no) +vip", line) and "fe80:" not in line and " vippart " not in line]
+
+
+def eventually(is_so, what):
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def expect_message(pair):
+    server, client = pair
+    server.do("r = room", "VipPostRecv VI r 0")
+    client.do("s = room", "VipPostSend VI s 0")
+    for each, call in [(server, "VipRecvWait"), (client, "VipSendWait")]:
+        assert each.code("%s VI %d &done" % (call, 1000 * PATIENCE)) == 0, each.end()
+
+
+def connect_new(pair):
+    for each in pair:
+        each.do("VipCreateVi NIC attributes 0 0 &VI")
+    connect(*pair)
 
 
 class Candidates(unittest.TestCase):
@@ -51,18 +90,31 @@ class Candidates(unittest.TestCase):
     def setUpClass(cls):
         cls.tearDownClass()
         shell("modprobe 8021q || true", SETUP, *["rdma link add %s type rxe netdev i%s" % (each, each) for each in DEVICES])
-        print(run(INFO, "--problems").stdout, "with addresses of 16 bytes:",
-              run(INFO, "--problems", VIPL_ADDRESS_BYTES="16").stdout, sep="\n", flush=True)
+        cls.listed, cls.listed_long = (run(INFO, "--problems", VIPL_ADDRESS_BYTES=each).stdout for each in ("6", "16"))
+        print(cls.listed, "with addresses of 16 bytes:", cls.listed_long, sep="\n", flush=True)
 
     @classmethod
     def tearDownClass(cls):
-        shell(*["rdma link delete " + each for each in DEVICES], *["ip link delete i" + each for each in DEVICES], check=False)
+        shell(*["rdma link delete " + each for each in DEVICES], *["ip link delete i" + each for each in DEVICES],
+              *["ip link delete " + each for each in OTHERS], check=False)
 
     def expect_list(self, text, wanted):
         self.assertEqual(ours(text), [line.split() for line in wanted.strip().splitlines()], text)
 
+    def puppet(self, *commands):
+        made = Puppet(PUPPET)
+        self.addCleanup(made.process.communicate)
+        return made.do(*commands)
+
+    def pair_at(self, nic):
+        """Two processes with their VIs, of which the second one is connected with the first."""
+        pair = [self.puppet("VipOpenNic '%s &NIC" % nic, "at = address 'candidates", "from = room", "told = room")
+                for _ in range(2)]
+        connect_new(pair)
+        return pair
+
     def test_each_address_is_listed_with_the_nic_or_the_reason(self):
-        self.expect_list(run(INFO, "--problems", VIPL_ADDRESS_BYTES="6").stdout, """
+        self.expect_list(self.listed, """
             no vipdown port 1, ivipdown, 10.77.1.1: the interface is down
             no vipnone port 1, ivipnone: the interface has no IPv4 address; its IPv6 address needs host addresses of 16 bytes \
                (VIPL_ADDRESS_BYTES=16)
@@ -74,11 +126,15 @@ class Candidates(unittest.TestCase):
             nicN vipsame port 1, ivipsame, 10.77.3.4
             no vipsame port 1, ivipsame, fd00:77:4::1: the address is tentative: duplicate address detection is not done
             no vipsame port 1, ivipsame, fd00:77:4::2: IPv6 needs VIPL_ADDRESS_BYTES=16
-            no vipsame port 1, ivipsame, fd00:77:4::3: IPv6 needs VIPL_ADDRESS_BYTES=16""")
+            no vipsame port 1, ivipsame, fd00:77:4::3: IPv6 needs VIPL_ADDRESS_BYTES=16
+            nicN vipbond port 1, ivipbond, 10.77.5.1
+            by name vipbond port 1, ivipb.200, 10.77.200.1
+            nicN vipbrid port 1, ivipbrid, 10.77.6.1
+            nicN vipmac port 1, ivipmac, 10.77.7.1
+            no vipmac port 1, ivipmac, fd00:77:7::1: IPv6 needs VIPL_ADDRESS_BYTES=16""")
 
     def test_so_it_is_with_addresses_of_16_bytes(self):
-        listed = run(INFO, "--problems", VIPL_ADDRESS_BYTES="16").stdout
-        self.expect_list("\n".join(line for line in listed.splitlines() if "vipnone" not in line), """
+        self.expect_list("\n".join(line for line in self.listed_long.splitlines() if "vipnone" not in line), """
             no vipdown port 1, ivipdown, 10.77.1.1: the interface is down
             nicN vipvlan port 1, ivipvlan, 10.77.3.1
             by name vipvlan port 1, ivipvlan, 10.77.3.2
@@ -88,12 +144,17 @@ class Candidates(unittest.TestCase):
             nicN vipsame port 1, ivipsame, 10.77.3.4
             no vipsame port 1, ivipsame, fd00:77:4::1: the address is tentative: duplicate address detection is not done
             nicN vipsame port 1, ivipsame, fd00:77:4::2
-            by name vipsame port 1, ivipsame, fd00:77:4::3""")
+            by name vipsame port 1, ivipsame, fd00:77:4::3
+            nicN vipbond port 1, ivipbond, 10.77.5.1
+            by name vipbond port 1, ivipb.200, 10.77.200.1
+            nicN vipbrid port 1, ivipbrid, 10.77.6.1
+            nicN vipmac port 1, ivipmac, 10.77.7.1
+            nicN vipmac port 1, ivipmac, fd00:77:7::1""")
 
     def test_a_nic_is_what_the_list_says(self):
         places = json.loads(run(INFO, "--problems", "--json", VIPL_ADDRESS_BYTES="6").stdout)["candidates"]
         reasons = set()
-        for place in [each for each in places if each["device"] in DEVICES and each["address"]]:
+        for place in [each for each in places if each["device"] in DEVICES[:5] and each["address"]]:
             if not place["usable"] and place["why"] in reasons:
                 continue
             reasons.add(place["why"])
@@ -114,10 +175,57 @@ class Candidates(unittest.TestCase):
         opened = json.loads(run(INFO, "--json", "--nic=vipsame", VIPL_ADDRESS_BYTES="16").stdout)
         self.assertEqual(opened["nics"][0]["host"], "fd00:77:4::2")
 
-    def test_vis_connect_by_each_kind_of_name(self):
-        for name, address in [("vipvlan@10.77.3.2", "10.77.3.2"), ("ivip.100", "10.77.100.1"), ("vipsame:1", "10.77.3.4")]:
-            done = run(PAIR, "--at", address, PINGPONG, "--count=20", "--nic=" + name)
-            self.assertEqual(done.returncode, 0, name + done.stdout + done.stderr)
+    def test_vis_connect_by_each_kind_of_name_and_all_nics_at_once(self):
+        pairs = {name: subprocess.Popen([PAIR, "--at", address, PINGPONG, "--count=20", "--nic=" + name], text=True,
+                                        env=dict(os.environ, VIPL_ADDRESS_BYTES="16" if ":" in address else "6"),
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                 for name, address in [("vipvlan@10.77.3.2", "10.77.3.2"), ("ivip.100", "10.77.100.1"), ("vipsame:1", "10.77.3.4"),
+                                       ("ivipb.200", "10.77.200.1"), ("vipbrid", "10.77.6.1"), ("ivipmac", "fd00:77:7::1")]}
+        for name, pair in pairs.items():
+            said = pair.communicate()[0]
+            self.assertEqual(pair.returncode, 0, name + said)
+
+    def test_a_bonds_address_is_not_its_interfaces(self):
+        self.assertRegex(self.listed, r"no +vippart port 1, ivipbond, 10\.77\.5\.1: rdma_cm takes another port for this address "
+                                      r"\(vipbond port 1\)")
+
+    def test_a_nic_on_a_bond_goes_on_when_another_interface_becomes_active(self):
+        def active():
+            return Path("/sys/class/net/ivipbond/bonding/active_slave").read_text().strip()
+
+        pair = self.pair_at("vipbond")
+        before = active()
+        shell("ip link set %s down" % before)
+        self.addCleanup(shell, "ip link set %s up; ip address delete 10.77.5.9/24 dev ivipbond" % before)
+        eventually(lambda: active() != before, "the bond does not fail over")
+        # The kernel makes the port's GIDs anew, and then this one's.
+        shell("ip address add 10.77.5.9/24 dev ivipbond")
+        eventually(lambda: re.search("by name +vipbond .* 10.77.5.9", run(INFO, "--problems").stdout), "no GID")
+        connect_new(pair)
+        expect_message(pair)
+
+    def test_a_nic_keeps_its_device_when_that_gets_another_name(self):
+        pair = self.pair_at("vipmac")
+        shell("rdma dev set vipmac name vipother")
+        self.addCleanup(shell, "rdma dev set vipother name vipmac")
+        expect_message(pair)
+        connect_new(pair)
+        expect_message(pair)
+        listed = run(INFO, "--problems").stdout
+        self.assertRegex(listed, r"nic\d+ +vipother port 1, ivipmac, 10\.77\.7\.1")
+        self.assertNotIn("vipmac port", listed)
+        expect_message(self.pair_at("vipother"))
+
+    def test_a_device_that_goes_ends_a_wait_and_can_be_opened_when_it_is_back(self):
+        waiting = self.puppet("VipOpenNic 'vipmac &NIC", "VipCreateCQ NIC 4 &CQ")
+        waiting.begin("VipCQWait CQ INFINITE &which &is_receive")
+        removal = subprocess.Popen(["rdma", "link", "delete", "vipmac"])  # may last until the process ends
+        self.assertEqual(waiting.code(), RESOURCE)
+        self.assertEqual(waiting.code("VipCloseNic NIC"), 0)
+        waiting.process.communicate()
+        self.assertEqual(removal.wait(PATIENCE), 0)
+        shell("rdma link add vipmac type rxe netdev ivipmac")
+        expect_message(self.pair_at("vipmac"))
 
     def test_vip_run_tells_what_the_names_mean(self):
         done = run(RUN, "--check", PINGPONG)
