@@ -111,12 +111,21 @@ def read(process, said, limit):
 
 
 def end(process):
-    """Ends a program, and what it has started. Returns whether it is gone."""
+    """Ends a program, and what it has started in its session. Returns whether all of it is gone."""
+    deadline = time.monotonic() + END_LIMIT
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(END_LIMIT)
-    return process.returncode is not None
+    while process.returncode is not None and time.monotonic() < deadline:
+        try:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(-process.pid, os.WNOHANG)  # those that it has left to this process
+            os.killpg(process.pid, 0)
+        except (ProcessLookupError, PermissionError):
+            return True
+        time.sleep(LOOK / 10)
+    return False
 
 
 def children():
