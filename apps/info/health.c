@@ -15,13 +15,14 @@ enum {
 };
 
 static const char no_device_remedy[] =
-	"Any Ethernet device can carry a soft-RoCE one. As root, with your device for eth0:\n"
-	"  modprobe rdma_rxe\n"
-	"  rdma link add rxe0 type rxe netdev eth0\n"
-	"eth0 must be up and have an IPv4 address, with UDP port 4791 and TCP ports 16384\n"
-	"to 32767 open. The command rdma is in the package\n"
-	"iproute2. If there is no module rdma_rxe, install a kernel that has it (Debian:\n"
-	"linux-image-amd64; the cloud kernel has not).";
+	"An RDMA card needs its kernel module, as root: modprobe mlx5_ib (NVIDIA; ConnectX-3\n"
+	"and older: mlx4_ib), bnxt_re (Broadcom), irdma (Intel), qedr (Marvell); \"lspci -nnk\"\n"
+	"shows the card and its driver, dmesg why there is no device.\n"
+	"Without a card any Ethernet interface (here eth0) can carry a soft-RoCE device, as root:\n"
+	"  modprobe rdma_rxe && rdma link add rxe0 type rxe netdev eth0\n"
+	"It must be up and have an IPv4 address, UDP port 4791 and TCP ports 16384 to 32767 open.\n"
+	"If there is no such module, install a kernel that has it (Debian: linux-image-amd64, not\n"
+	"the cloud kernel).";
 
 /* Of what cannot be used. The problem names the device and the interface. */
 static const char *const remedies[] = {
@@ -34,7 +35,7 @@ static const char *const remedies[] = {
 		"not, see which group owns it (ls -l " DEV_DIR ") and add the user to that group\n"
 		"(adduser USER GROUP, then log in again). In a container the file has to be handed\n"
 		"in (docker run --device=" DEV_DIR ").",
-	[CANDIDATE_NO_PROVIDER] = "Install the package ibverbs-providers.",
+	[CANDIDATE_NO_PROVIDER] = "Install the package ibverbs-providers (RPM systems: libibverbs).",
 	[CANDIDATE_NO_MANAGER] = "Load the kernel module, as root: modprobe rdma_ucm\n"
 				 "With the package rdma-core installed this happens at each start of the system.\n"
 				 "In a container " DEV_DIR "/rdma_cm has to be handed in.",
@@ -61,10 +62,10 @@ struct report {
 	void *context;
 };
 
-static void add(const struct report *report, const char *remedy, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+static void add(const struct report *report, const char *about, const char *remedy, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
-static void add(const struct report *report, const char *remedy, const char *format, ...)
+static void add(const struct report *report, const char *about, const char *remedy, const char *format, ...)
 {
 	char problem[600];
 	va_list args;
@@ -72,7 +73,7 @@ static void add(const struct report *report, const char *remedy, const char *for
 	va_start(args, format);
 	vsnprintf(problem, sizeof(problem), format, args);
 	va_end(args);
-	report->tell(report->context, problem, remedy);
+	report->tell(report->context, about, problem, remedy);
 }
 
 /* Of each port that cannot be used, the first reason. */
@@ -81,8 +82,8 @@ static void check_ports(const struct report *report, const struct candidates *li
 	bool lacks_manager = false;
 
 	if (!list->count)
-		add(report, no_device_remedy, "there is no RDMA device in /sys/class/infiniband, so only programs of this machine "
-					      "can be reached");
+		add(report, "device", no_device_remedy,
+		    "there is no RDMA device in /sys/class/infiniband, so only programs of this machine can be reached");
 	for (size_t i = 0; i < list->count; ++i) {
 		const struct candidate *each = &list->all[i];
 		char place[PLACE_TEXT];
@@ -92,7 +93,7 @@ static void check_ports(const struct report *report, const struct candidates *li
 			continue;
 		lacks_manager |= each->reason == CANDIDATE_NO_MANAGER;
 		candidate_place(each, place);
-		add(report, remedies[each->reason], "%s%s%s", place, *place ? ": " : "", each->why);
+		add(report, "port", remedies[each->reason], "%s%s%s", place, *place ? ": " : "", each->why);
 	}
 }
 
@@ -121,7 +122,7 @@ static void check_memlock(const struct report *report)
 		return;
 	if (limit.rlim_max != RLIM_INFINITY)
 		snprintf(hard, sizeof(hard), "%llu KiB", (unsigned long long)limit.rlim_max >> 10);
-	add(report, memlock_remedy,
+	add(report, "memory", memlock_remedy,
 	    "the limit on locked memory is low: this user's programs can register %llu KiB "
 	    "(RLIMIT_MEMLOCK; hard limit: %s)",
 	    (unsigned long long)limit.rlim_cur >> 10, hard);

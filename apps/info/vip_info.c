@@ -249,9 +249,9 @@ static void print_candidates_json(const struct candidates *list)
 	}
 }
 
-static void print_problem(void *unused, const char *problem, const char *remedy)
+static void print_problem(void *unused, const char *about, const char *problem, const char *remedy)
 {
-	(void)unused;
+	(void)unused, (void)about;
 	printf("\nProblem: %s.\n", problem);
 	while (*remedy) {
 		int length = (int)strcspn(remedy, "\n");
@@ -261,9 +261,10 @@ static void print_problem(void *unused, const char *problem, const char *remedy)
 	}
 }
 
-static void print_problem_json(void *is_first, const char *problem, const char *remedy)
+static void print_problem_json(void *is_first, const char *about, const char *problem, const char *remedy)
 {
 	json_begin(*(bool *)is_first, "problem", problem);
+	json_text("about", about);
 	json_text("remedy", remedy);
 	putchar('}');
 	*(bool *)is_first = false;

@@ -106,9 +106,8 @@ static enum opening open_legacy(struct nic *nic, const char *name, unsigned inde
 	if (index) /* programs count up until then */
 		return OPENING_NO_SUCH;
 	if (!atomic_exchange(&told, true))
-		log_info("there is no RDMA device (one of software: modprobe rdma_rxe; rdma link add "
-			 "rxe0 type rxe netdev eth0): \"%s\" is the loopback device, which reaches "
-			 "this machine only", name);
+		log_info("there is no RDMA device (vip_info says how to get one): \"%s\" is the loopback device, "
+			 "which reaches this machine only", name);
 	return loopback_device_ops.open(NULL, 0, nic, &nic->device);
 }
 

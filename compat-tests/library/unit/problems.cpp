@@ -29,7 +29,7 @@ TEST(Problems, EachPortThatCannotBeUsedIsNamed)
 	const candidates list = {ports.data(), ports.size()};
 	find_problems(
 		&list,
-		[](void *context, const char *problem, const char *) {
+		[](void *context, const char *, const char *problem, const char *) {
 			static_cast<std::vector<std::string> *>(context)->push_back(problem);
 		},
 		&told);
