@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""vip_run --check: would the program run, and find its NICs? If not, why?"""
+
+import os
+import re
+import resource
+import subprocess
+
+import machine
+from saying import complain, say, shown
+
+READY, NOT_READY = 0, 1
+LINKER_LIMIT = 10  # seconds
+MOST_READ = 64 << 20  # bytes of a program
+MOST_NAMED = 8
+LEAST_FILES = 64
+# Where a program has the name of a NIC as a text, or a format that makes such names.
+HELD = re.compile((r"(?<![ -~])((?:nic|VINIC|/dev/via_eth|/dev/clanvi|\\\\[.]\\VI)(?:[0-9]+|%%[du])|VINIC|%s)\0"
+                   % machine.LOOPBACK).encode())
+# What a script, of a shell or of another language, does with the variables by which libvipl comes first.
+SETS = re.compile(r"(?:(?<![\w${])(LD_LIBRARY_PATH|LD_PRELOAD)[\"'\]})]*\s*=(?!=)|"
+                  r"\b(?:setenv|unset|unsetenv)\s+(LD_LIBRARY_PATH|LD_PRELOAD)\b)\s*[\"']?(.*)")
+# The names of GNU's dynamic linkers: ld-linux.so.2, ld-linux-x86-64.so.2, ld64.so.2, ld.so.1 and the like.
+GNU_LINKER = re.compile(r"(/usr)?/lib(32|64|x32)?(/[\w-]+)?/ld(-linux[\w-]*|64)?\.so\.\d+")
+
+
+def few_of(names):
+    return ", ".join(map(shown, names[:MOST_NAMED])) + ", ..." * (len(names) > MOST_NAMED)
+
+
+def lacks_of_file(path, elf, environment):
+    """By the word of the dynamic linker, which runs nothing of the program. Others than GNU's would run it, or something else."""
+    if not GNU_LINKER.fullmatch(elf.interpreter):
+        return []
+    linker = elf.interpreter
+    tracing = {"LC_ALL": "C", "LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
+    try:
+        done = subprocess.run([linker, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              errors="surrogateescape", env={**environment, **tracing}, timeout=LINKER_LIMIT, check=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        return ["the dynamic linker does not tell what is missing (%s)" % error]
+    missing = re.findall(r"^\t(.+) => not found", done.stdout, re.M)
+    functions = [name for name in re.findall(r"^undefined symbol: (\S+)", done.stdout, re.M)
+                 if not missing or name.startswith("Vip")]  # others may be in what is missing
+    others = [line for line in done.stdout.splitlines()
+              if re.search("^[^\t].* not found|vipl-preload.so.* cannot be preloaded|error while loading", line)]
+    if missing:
+        complain("note: missing libraries come with packages for programs of %d bits. A VIPL library of another name than vip_run "
+                 "knows: link that name to libvipl.so.1 in a directory of LD_LIBRARY_PATH" % elf.bits)
+    found = ("missing libraries", missing), ("functions that no library has", functions), ("the dynamic linker says", others)
+    return ["%s: %s" % (words, few_of(names)) for words, names in found if names]
+
+
+def lacks_of_script(path, preload):
+    """Scripts may put other directories before libvipl's, or forget that."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read(MOST_READ).splitlines()
+    except OSError as error:
+        yield "it cannot be read: %s" % error.strerror
+        return
+    runs = re.match(r"#!\s*(\S+)", lines[0]) if lines else None
+    if runs and not os.access(runs[1], os.X_OK):
+        yield "there is no %s, which has to run it" % shown(runs[1])
+    for number, line in enumerate(lines, 1):
+        sets = None if line.lstrip().startswith("#") else SETS.search(line)
+        keeps = sets and re.search(r"\$\{?%s\b" % (sets[1] or sets[2]), sets[3])
+        if sets and not (keeps and (preload or not keeps.start())):
+            yield "its line %d changes %s: %s" % (number, sets[1] or sets[2], "try --preload" if keeps else
+                                                  "put vip_run before the programs in it")
+
+
+def low_limits():
+    locked, files = (resource.getrlimit(each)[0] for each in (resource.RLIMIT_MEMLOCK, resource.RLIMIT_NOFILE))
+    say("limits: locked memory (ulimit -l) %s, files (ulimit -n) %d"
+        % ("unlimited" if locked == resource.RLIM_INFINITY else "%d KiB" % (locked >> 10), files))
+    return ["only %d files may be open (ulimit -n), and each connection takes one" % files] * (0 <= files < LEAST_FILES)
+
+
+def names_held(path):
+    """The names of NICs in the program; of a format, the first that it makes."""
+    with open(path, "rb") as file:
+        found = [match[1].decode() for match in HELD.finditer(file.read(MOST_READ))]
+    return list(dict.fromkeys(re.sub("%[du]$", "1" if "VI%" in name else "0", name) for name in found))
+
+
+def print_numbered(candidates, others):
+    """What the names nic0, nic1 and so on mean, and thus the old names of the same numbers."""
+    nics = {}
+    for each in candidates:
+        if each["nic"]:
+            place = "RDMA device %(device)s port %(port)s, %(interface)s" % each
+            nics.setdefault(each["nic"], [place]).append(each["address"])
+    if not nics:
+        nics["nic0"] = ["none of the RDMA devices can be used" if candidates else "via_lo, as there is no RDMA device"]
+    for name, words in nics.items():
+        if name not in others:
+            say("%s: %s" % (name, ", ".join(words)))
+
+
+def bad_names(held, mapped, libraries, nic_map):
+    """Prints what the names mean that are mapped or in the program. Of the latter one is enough: programs try them in turn."""
+    wanted = held[:MOST_NAMED] or list(mapped) or ["nic0"]
+    means = {name: machine.opened(name, libraries, nic_map) for name in dict.fromkeys([*mapped, *wanted])}
+    means = {name: meaning for name, meaning in means.items() if meaning}  # else vip_info does not tell
+    for name, (words, _) in means.items():
+        if held or mapped:
+            say("%s%s: %s" % (shown(name), ", in the program" * (name in held), words))
+    bad = [name for name, (_, opens) in means.items() if not opens]
+    some_open = any(name not in bad for name in wanted if name in means)
+    return ["%s: %s" % (shown(name), means[name][0]) for name in bad if name in mapped or not some_open]
+
+
+def lacks_of_machine(elf, held, libraries, nic_map):
+    """Returns them, and whether this machine has RDMA devices, or needs none."""
+    mapped = dict(entry.split("=", 1) for entry in reversed(nic_map.split(",")) if "=" in entry)  # the first of a name counts
+    is_local = all(machine.is_loopback(mapped.get(name, name)) for name in held or list(mapped) or ["nic0"])
+    looked = None if is_local else machine.look(libraries)
+    candidates, problems = (looked["candidates"], looked["problems"]) if looked else ([], [])
+    if looked:
+        print_numbered(candidates, {*mapped, *held})
+    lacks = bad_names(held, mapped, libraries, nic_map)
+    if not is_local and machine.lacks_drivers(elf):
+        complain("note: %s (Debian: apt-get install ibverbs-providers:i386; RPM systems: libibverbs.i686)" % machine.NO_DRIVERS)
+        lacks += [machine.NO_DRIVERS] * bool(candidates)
+    for each in problems:
+        complain("note: %(problem)s\n%(remedy)s" % each)
+        lacks += [each["problem"]] * (each["about"] == "memory" and bool(candidates))
+    return lacks, is_local or not looked or bool(candidates)
+
+
+def judge(path, elf, is_script, libraries, directory, environment, preload, lacks):
+    """Prints how the program would be run, and the verdict. `lacks` has what is known to be missing. Returns the exit status."""
+    kind = "a script" if is_script else "damaged"
+    if elf:
+        kind = "%d bits, %s with VIPL" % (elf.bits, "linked" if elf.imports_vipl else "not linked")
+    say("program: %s, %s" % (shown(path), kind),
+        *("%s=%s" % (variable, shown(environment[variable])) for variable in ("LD_LIBRARY_PATH", "LD_PRELOAD", "VIPL_NIC_MAP")
+          if variable in environment))
+    if directory and elf.interpreter and os.access(elf.interpreter, os.X_OK):
+        for each in path, directory + "/libvipl.so.1":
+            lacks += [one for one in lacks_of_file(each, elf, environment) if one not in lacks]
+    if is_script:
+        lacks += lacks_of_script(path, preload)
+    lacks += low_limits()
+    more, has_rdma = lacks_of_machine(elf, names_held(path) if elf else [], libraries, environment.get("VIPL_NIC_MAP", ""))
+    lacks += more
+    if lacks:
+        say("not ready: " + "; ".join(lacks))
+        return NOT_READY
+    say("ready" if has_rdma else "ready, but for this machine only: there is no RDMA device")
+    return READY
