@@ -11,6 +11,8 @@ import pathlib
 import pstats
 import pwd
 import re
+import runpy
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,10 +22,12 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 PROGRAM, SOURCES = sys.argv[1:3]
 sys.dont_write_bytecode = True
 sys.path.insert(0, SOURCES)
+import adapters  # noqa: E402
 import facts  # noqa: E402
 import private  # noqa: E402
 import running  # noqa: E402
@@ -76,6 +80,7 @@ class Site(unittest.TestCase):
             file = self.folder / "bin" / name
             file.write_text(PLAYS)
             file.chmod(0o755)
+        self.program = shutil.copy(PROGRAM, self.folder / "bin")  # where it finds only programs that play
 
     def environment(self, **more):
         return {**os.environ, "PATH": "%s:/usr/bin:/bin" % (self.folder / "bin"), "TMPDIR": str(self.folder / "tmp"),
@@ -83,7 +88,7 @@ class Site(unittest.TestCase):
 
     def run_check(self, *options, **environment):
         """Returns what it prints, and the report, if there is one."""
-        done = subprocess.run([PROGRAM, *options], cwd=self.folder / "out", env=self.environment(**environment),
+        done = subprocess.run([self.program, *options], cwd=self.folder / "out", env=self.environment(**environment),
                               capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False)
         self.status, self.output = done.returncode, done.stdout + done.stderr
         self.assertEqual(os.listdir(self.folder / "tmp"), [], "nothing temporary is left")
@@ -152,13 +157,113 @@ class Verdicts(Site):
         self.assertIn("not run: overhead, connect: vip_perf is not installed", self.output)
         self.assertEqual("NOT RUN", self.statuses(report)["connect"])
 
+    def finds(self, *options, nics=(), usable=None, complaint=None, does="exit 1"):
+        """Has a check with a vip_info that finds these NICs, and one device. usable: whether that can be used; None: no device."""
+        device = {"device": "mlx5_7", "port": 1, "interface": "eth7", "address": SECRETS["IPv4"], "usable": usable}
+        problem = {"problem": "mlx5_7 port 1: the port is DOWN", "remedy": "Plug it in.\nOr else."}
+        said = {"nics": nics, "candidates": [] if usable is None else [device], "problems": [] if usable else [problem]}
+        said = "{\n" + json.dumps(said)[1:] + ("\nvip_info: cannot use NIC x: " + complaint if complaint else "")
+        report = self.run_check("-q", "-o", "report.tgz", *options, PRIVATE=said, vip_info_DOES=does)
+        self.assertEqual(self.status == 3, "NOTHING WAS CHECKED: " in self.output, self.output)
+        self.assertEqual(self.status == 1, "DOES NOT WORK" in self.output, self.output)
+        self.assertIs(report["works"], None if self.status == 3 else False)
+        return report
+
+    def test_without_an_adapter_nothing_is_checked(self):
+        for options, more in (([], {"nics": [{"Name": "via_lo"}], "does": ""}),
+                              (["--nic=x"], {"complaint": "VIP_INVALID_PARAMETER (it)"})):
+            with self.subTest(options):
+                report = self.finds(*options, **more)
+                self.assertEqual((3, {"nic": "NO NIC"}), (self.status, self.statuses(report)), self.output)
+                self.assertIn("NOTHING WAS CHECKED: no RDMA adapter was found.\nWhat to do:\n  ", self.output)
+                self.assertIn("  modprobe rdma_rxe && ", self.files(self.folder / "out/report.tgz")["report.txt"])
+
     def test_a_nic_that_is_not_there(self):
-        report = self.run_check("--nic=mlx5_9", vip_info_DOES="exit 1")
-        self.assertEqual(1, self.status, self.output)
-        self.assertEqual({"FAILED", "NOT RUN"}, set(self.statuses(report).values()))
-        self.run_check("-o", "report.tgz", PRIVATE='{\n"nics": [{"Name": "via_lo"}], "problems": [{"problem": "no device"}]}')
-        self.assertEqual(1, self.status, self.output)
-        self.assertIn("nic0 is the loopback NIC: there is no RDMA device that can be used; no device", self.output)
+        self.finds("--nic=mlx5_9", usable=True, complaint="VIP_INVALID_PARAMETER (it)")
+        self.assertEqual(3, self.status)
+        self.assertIn(": cannot use NIC x: VIP_INVALID_PARAMETER (it).\n", self.output)
+        self.assertIn("\nWhat to do:\n  Use --nic=mlx5_7:1, or --nic=mlx5_7@10.", self.output)
+        text = self.files(self.folder / "out/report.tgz")["report.txt"]
+        self.assertIn("Use --nic=mlx5_7:1, or --nic=mlx5_7@ipv4-", text)
+        self.finds("--nic=via_lo", usable=True, nics=[{"Name": "via_lo"}], does="")
+        self.assertIn("via_lo is the loopback NIC, and no adapter.\nWhat to do:\n  Use --nic=mlx5_7:1", self.output)
+
+    def test_a_nic_that_cannot_be_used_as_things_are(self):
+        for name in "nic0", "mlx5_7", "mlx5_7:1", "eth7@10.1.1.1":
+            self.finds("--nic=" + name, usable=False, complaint="VIP_ERROR_RESOURCE (it)")
+            self.assertEqual(3, self.status)
+            self.assertIn("\nWhat to do:\n  mlx5_7 port 1: the port is DOWN:\n      Plug it in.\n      Or else.\nThe ", self.output)
+
+    def test_a_nic_that_should_work_and_does_not(self):
+        for does, complaint in ("exit 1", "VIP_ERROR_RESOURCE (it)"), ("kill -SEGV $$", None), ("exit 0", None):
+            report = self.finds(usable=True, complaint=complaint, does=does)
+            self.assertEqual((1, {"FAILED", "NOT RUN"}), (self.status, set(self.statuses(report).values())), self.output)
+        for usable in None, False:
+            self.finds(usable=usable, does="kill -SEGV $$")
+            self.assertEqual(1, self.status)
+
+    def adapters_at(self, **files):
+        root = self.folder / "root"
+        shutil.rmtree(root, ignore_errors=True)
+        for path, text in files.items():
+            address, _, name = path.partition("__")
+            file = root / "sys/bus/pci/devices" / ("0000:%s:00.0" % address) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if name == "driver":
+                (root / "sys/bus/pci/drivers" / text).mkdir(parents=True, exist_ok=True)
+                file.symlink_to("../../drivers/" + text)
+            elif name == "infiniband":
+                (file / text).mkdir(parents=True)
+            else:
+                file.write_text(text + "\n")
+        return root
+
+    def test_advice_by_what_is_on_the_pci_bus(self):
+        card = {"c1__class": "0x020000", "c1__vendor": "0x15b3", "c1__device": "0x1017"}
+        begin = "0000:c1:00.0 is an adapter of NVIDIA (15b3:1017) without an RDMA device, and "
+        for more, words in (
+                ({"c1__driver": "mlx5_core"}, begin + "its driver is mlx5_core.\nAs root: modprobe -a mlx5_core mlx5_ib\nIf there"),
+                ({}, begin + "has no driver.\nAs root: modprobe -a mlx5_core mlx5_ib, or modprobe -a mlx4_core mlx4_ib\nIf there"),
+                ({"c1__class": "0x020700", "c1__vendor": "0x9999"}, "0000:c1:00.0 is an adapter of an unknown maker (9999:1017) "
+                 "without an RDMA device, and has no driver.\nLoad its driver. \"lspci -nnk -s 0000:c1:00.0\" tells more.\nIf there"),
+                ({"c1__driver": "vfio-pci"}, adapters.NO_ADAPTER), ({"c1__infiniband": "mlx5_0"}, adapters.NO_ADAPTER),
+                ({"c1__class": "0x030000"}, adapters.NO_ADAPTER), ({"c1__vendor": "0x1af4"}, adapters.NO_ADAPTER)):
+            with self.subTest(more):
+                root = self.adapters_at(**{**card, **more})
+                said = "\n".join(adapters.advice(adapters.find(root), root))
+                self.assertTrue(said.startswith(words), said)
+                self.assertIn(adapters.SOFT, said)
+        two = {name.replace("c1", "c2"): text for name, text in card.items()}
+        root = self.adapters_at(**card, **two, c1__driver="mlx5_core", c2__driver="mlx5_core")
+        (root / "sys/module/mlx5_ib").mkdir(parents=True)
+        said = "\n".join(adapters.advice(adapters.find(root), root))
+        self.assertIn("its driver is mlx5_core.\nThe module mlx5_ib is loaded: the kernel's log", said)
+        self.assertNotIn("0000:c2:00.0", said)
+        self.assertNotIn("modprobe -a", said)
+
+    def test_in_the_build_tree_it_finds_the_programs(self):
+        folders = os.pathsep.join(os.path.join(os.path.dirname(PROGRAM), each) for each in
+                                  re.search('in "(.*)".split', pathlib.Path(PROGRAM).read_text())[1].split(":"))
+        with unittest.mock.patch.dict(os.environ, PATH="/nowhere"):
+            self.assertEqual([], [each for each in PROGRAMS if not running.find(each, folders)])
+        done = subprocess.run([PROGRAM, "--nic=via_lo", "-o", self.folder / "report.tgz"], env={"PATH": "/usr/bin:/bin"},
+                              stdout=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+        self.assertEqual(3, done.returncode, done.stdout)
+
+    def test_reports_of_one_second_have_files_of_their_own(self):
+        write_archive = runpy.run_path(PROGRAM)["write_archive"]
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder / "out")
+        with unittest.mock.patch("time.strftime", return_value="same"):
+            writers = [threading.Thread(target=write_archive, args=(None, {"x": str(i)})) for i in range(8)]
+            for each in writers:
+                each.start()
+            for each in writers:
+                each.join()
+        files = sorted(os.listdir("."))
+        self.assertEqual(["same-%d.tar.gz" % i for i in range(2, 9)] + ["same.tar.gz"], files)
+        self.assertEqual(set("01234567"), {self.files(name)["x"] for name in files})
+        (self.folder / "out/same.tar.gz").unlink()
 
     def test_usage(self):
         os.mkfifo(self.folder / "fifo")
@@ -186,8 +291,10 @@ class Verdicts(Site):
         self.assertIn("libvipl works on caf\\xe9 (mlx5_7): all 6 steps passed.", self.output)
         self.assertEqual("/tmp/caf\\xe9", report["facts"]["environment"]["VIPL_TRACE_FILE"])
         os.mkdir(os.fsencode(self.folder) + b"/\xe9")
-        os.makedirs(os.fsencode(self.folder) + b"/root/sys/class/net/\xe9")
-        self.assertEqual({"\\xe9": {}}, strangers.cleaned(facts.collect(self.folder / "root"))["interfaces"])
+        interface = os.fsencode(self.folder) + b"/root/sys/class/net/\xe9"
+        os.makedirs(interface)
+        pathlib.Path(os.fsdecode(interface), "address").write_bytes(b"\xe9\n")
+        self.assertEqual({"\\xe9": {"address": "\\xe9"}}, strangers.cleaned(facts.collect(self.folder / "root"))["interfaces"])
         self.run_check("-q", "-o", os.fsdecode(b"../\xe9/\xe9.tgz"))
         self.assertEqual(0, self.status, self.output)
 
@@ -207,7 +314,7 @@ class Verdicts(Site):
 
 class Ends(Site):
     def start(self, *options, **environment):
-        process = subprocess.Popen([PROGRAM, *options], cwd=self.folder / "out", env=self.environment(**environment),
+        process = subprocess.Popen([self.program, *options], cwd=self.folder / "out", env=self.environment(**environment),
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.kill)

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
-# on_device.sh VIP_CHECK_ADAPTER FOLDERS [HOST]: the check passes on a device that works, and its file has no name or address
-# of this host, or of HOST. FOLDERS, with colons between them, have the other programs.
+# on_device.sh VIP_CHECK_ADAPTER [HOST]: the check, of a build tree, passes on a device that works, and its file has no name or
+# address of this host, or of HOST.
 set -u
-program=$1 PATH=$2:$PATH:/usr/sbin host=${3:-}
+program=$1 PATH=$PATH:/usr/sbin host=${2:-}
 folder=$(mktemp -d) || exit 2
 trap 'rm -rf "$folder"' EXIT
 

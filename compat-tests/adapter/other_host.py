@@ -19,7 +19,7 @@ GREETING = "vip_check_adapter"
 CONNECT_LIMIT = 20  # seconds, also for the first line of each side
 START_LIMIT = 60  # until a program plays second processes
 SERVE_LIMIT = 3600  # until somebody comes
-CHECK_LIMIT = 3600  # a check is over long before
+CHECK_LIMIT = 2 * (steps.CONFORMANCE_LIMIT + steps.LEGACY_LIMIT + 3 * steps.LIMIT) + 600  # a check is over long before
 MOST_BYTES = 64 << 10  # of a line
 MOST_FACTS = 1 << 20  # bytes, of the line with them
 PROGRAMS = "vip_conformance", "vip_legacy", "vip_perf"
@@ -126,7 +126,7 @@ def start_servers(check, first):
     """Starts what plays second processes, and waits until each is ready. Returns why one is not, or nothing."""
     arguments = {"vip_conformance": ["--serve=%d"], "vip_legacy": ["--serve=%d"], "vip_perf": ["server", "--port=%d"]}
     for program, port in ports_from(first).items():
-        path = running.find(program, check.home)
+        path = running.find(program, check.programs)
         if not path:
             return program + " is not installed"
         command = [word.replace("%d", str(port)) for word in arguments[program]] + ["--nic=" + check.nic]
@@ -162,7 +162,8 @@ def serve(check, port, version):
         try:
             if why:
                 line.put({"failed": strangers.line(why)})
-                check.say(why)
+                for each in [why, *nic.figures.get(steps.TO_DO, [])]:
+                    check.say(each)
                 return 1
             line.put({"facts": facts_that_fit(), "names": facts.names(), "nic": nic.figures})
             line.get(CHECK_LIMIT)

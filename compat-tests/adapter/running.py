@@ -30,9 +30,9 @@ def end_with_this():
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def find(program, home):
-    """Returns the path of one of libvipl's programs: beside this one, or wherever the shell finds it."""
-    return shutil.which(program, path=home) or shutil.which(program)
+def find(program, folders):
+    """Returns the path of one of libvipl's programs: of those of this build or installation, or wherever the shell finds it."""
+    return shutil.which(program, path=folders) or shutil.which(program)
 
 
 class Ends:

@@ -5,17 +5,21 @@ import json
 import re
 import xml.etree.ElementTree
 
+import adapters
 import facts
 import running
 import strangers
 
-OK, FAILED, NOT_RUN = "ok", "FAILED", "NOT RUN"
+OK, FAILED, NOT_RUN, NO_NIC = "ok", "FAILED", "NOT RUN", "NO NIC"
+TO_DO = "what to do"
 # Suites that show in a short time that everything is there: --quick.
 QUICK = "Memory Names Transfer RdmaWrite DescriptorError".split()
 QUICK_OF_TWO = "Transfer PeerLoss".split()
 QUICK_LEGACY = "Opening Queues".split()
 QUICK_LEGACY_OF_TWO = ["Ending"]
-MOST_NAMED = 8  # tests of those that failed
+MOST_NAMED = 8  # tests of those that failed, or NICs
+# Seconds, for busy machines that emulate others, too: each test of vip_conformance and of vip_legacy has a limit of its own.
+CONFORMANCE_LIMIT, LEGACY_LIMIT, LIMIT = 3600, 1800, 600
 MEANINGS = {
     "early adopter": "Even simple VIA programs cannot be relied on with this NIC.",
     "functional": "Simple programs work; those that use what the failed tests are about cannot be relied on.",
@@ -56,7 +60,7 @@ class ProgramStep(Step):
         self.limit, self.program, self.arguments = limit, program, arguments
 
     def run(self, check):
-        path = running.find(self.program, check.home)
+        path = running.find(self.program, check.programs)
         if not path:
             return self.cannot_run("%s is not installed" % self.program)
         output = check.file(self.name + ".txt")
@@ -68,7 +72,8 @@ class ProgramStep(Step):
             self.failed("was killed, and does not end: it waits for the kernel, or for the driver",
                         "The driver hangs. The machine may have to be restarted; its kernel log says more.")
         elif status == running.OVER:
-            self.failed("took longer than %d seconds, and was ended" % self.limit)
+            self.failed("took longer than %d seconds, and was ended: %s" % (self.limit, last_line(text)),
+                        "It hangs, or the machine is very slow: %s says where." % output.name)
         else:
             self.judge(check, status, text)
         return None
@@ -101,20 +106,43 @@ class Nic(ProgramStep):
         self.nic = nic
 
     def judge(self, check, status, text):
-        answer = json_in(text)
-        self.figures = answer
-        missing = [one["problem"] for one in answer.get("problems", [])]
-        nics = answer.get("nics") or []
-        if status or not nics:
-            why = [line for line in text.splitlines()[1:] if line.startswith("vip_info: ")]
-            said = why[0][len("vip_info: "):] if why else ending(status)
-            return self.failed("; ".join([said, *missing]))
-        if nics[0]["Name"] == "via_lo":
-            return self.failed("; ".join(["%s is the loopback NIC: there is no RDMA device that can be used" % self.nic, *missing]))
-        check.device = nics[0]["Name"]
-        levels = ", ".join(nics[0].get("ReliabilityLevelSupport", []))
-        return self.passed("%s at %s; %s" % (check.device, nics[0].get("host"), levels)
-                           + "".join("; but " + problem for problem in missing))
+        self.figures = json_in(text)
+        missing = [one["problem"] for one in self.figures.get("problems", [])]
+        nics = self.figures.get("nics") or []
+        complaint = re.search("^vip_info: (.*)", text, re.M)
+        said = "; ".join([complaint[1] if complaint else ending(status), *missing])
+        if status == 0 and nics and nics[0]["Name"] != "via_lo":
+            check.device = nics[0]["Name"]
+            levels = ", ".join(nics[0].get("ReliabilityLevelSupport", []))
+            self.passed("%s at %s; %s" % (check.device, nics[0].get("host"), levels)
+                        + "".join("; but " + problem for problem in missing))
+        elif status == 0 and nics:
+            self.lacks_nic("%s is the loopback NIC, and no adapter" % self.nic)
+        elif status == 1 and (re.search(r": VIP_INVALID_PARAMETER \(.*\)$", said.split(";")[0]) or self.is_unusable()):
+            self.lacks_nic(said)
+        else:
+            self.failed(said)
+
+    def is_unusable(self):
+        """Whether vip_info knows why all that the name may mean cannot be used as things are."""
+        candidates = self.figures.get("candidates", [])
+        head = re.split("[:@]", self.nic)[0]
+        named = [one for one in candidates if head in (one["device"], one["interface"])] or candidates
+        return bool(named) and not any(one["usable"] for one in named)
+
+    def lacks_nic(self, said):
+        """There is nothing to check. What can one do?"""
+        self.status, self.said = NO_NIC, said
+        candidates = self.figures.get("candidates", [])
+        if not candidates:
+            self.said = "no RDMA adapter was found"
+            self.figures[TO_DO] = list(adapters.advice(adapters.find()))
+            return
+        to_do = ["Use --nic=%(device)s:%(port)s, or --nic=%(device)s@%(address)s" % one
+                 for one in candidates if one["usable"]][:MOST_NAMED]
+        for one in self.figures.get("problems", []):
+            to_do += [one["problem"] + ":", *("    " + line for line in one["remedy"].splitlines())]
+        self.figures[TO_DO] = to_do
 
 
 def json_in(text):
@@ -217,16 +245,17 @@ def plan(check):
     quick, nic = check.quick, "--nic=" + check.nic
     pairs = ("--pairs=3", "--iterations=20") if quick else ("--pairs=15", "--iterations=1000")
     return [
-        Tests("conformance", "vip_conformance: what VIA says", MEANINGS["functional"], 600, "vip_conformance", check,
+        Tests("conformance", "vip_conformance: what VIA says", MEANINGS["functional"], CONFORMANCE_LIMIT,
+              "vip_conformance", check,
               QUICK * quick),
-        Tests("legacy", "vip_legacy: what programs rely on beyond VIA", "Some old programs will not run.", 300, "vip_legacy",
-              check, QUICK_LEGACY * quick),
+        Tests("legacy", "vip_legacy: what programs rely on beyond VIA", "Some old programs will not run.", LEGACY_LIMIT,
+              "vip_legacy", check, QUICK_LEGACY * quick),
         Stress("stress", "vip_stress: processes that send to each other, some of which are killed",
-               "When a process dies, others may hang, lose messages, or not be told.", 300, "vip_stress", nic,
+               "When a process dies, others may hang, lose messages, or not be told.", LIMIT, "vip_stress", nic,
                "--processes=%d" % (3 if quick else 8), "--seconds=%d" % (2 if quick else 20), "--bound=20000"),
-        Perf("overhead", "8 B and 64 KiB beside raw verbs, in turns", "There are no figures of its speed.", 300, "vip_perf",
+        Perf("overhead", "8 B and 64 KiB beside raw verbs, in turns", "There are no figures of its speed.", LIMIT, "vip_perf",
              "overhead", nic, "--case=rc_send_8B,rc_stream_64KiB", *pairs, "--json"),
-        Perf("connect", "connection time beside raw verbs, in turns", "There are no figures of its speed.", 300, "vip_perf",
+        Perf("connect", "connection time beside raw verbs, in turns", "There are no figures of its speed.", LIMIT, "vip_perf",
              "connect", "--self", nic, "--count=%d" % (2 if quick else 200), "--json")]
 
 
@@ -236,15 +265,16 @@ def plan_of_two(check, host, ports):
     one_size = ["--transfer=send", "--wait=poll", "--verbs", "--no-sockets", "--perturb=0",
                 "--trials=%d" % (2 if check.quick else 5)]
     return [
-        Tests("conformance-2", "vip_conformance, second processes on the other host", means, 600, "vip_conformance", check,
+        Tests("conformance-2", "vip_conformance, second processes on the other host", means, CONFORMANCE_LIMIT,
+              "vip_conformance", check,
               QUICK_OF_TWO * check.quick, (host, ports["vip_conformance"])),
-        Tests("legacy-2", "vip_legacy, second processes on the other host", means, 300, "vip_legacy", check,
+        Tests("legacy-2", "vip_legacy, second processes on the other host", means, LEGACY_LIMIT, "vip_legacy", check,
               QUICK_LEGACY_OF_TWO * check.quick, (host, ports["vip_legacy"])),
-        Perf("latency-2", "8 B to the other host, beside raw verbs, in turns", means, 300, "vip_perf", "latency", *perf,
+        Perf("latency-2", "8 B to the other host, beside raw verbs, in turns", means, LIMIT, "vip_perf", "latency", *perf,
              *one_size, "--from=8", "--to=8"),
-        Perf("bandwidth-2", "bandwidth to the other host, beside raw verbs, in turns", means, 300, "vip_perf", "bandwidth",
+        Perf("bandwidth-2", "bandwidth to the other host, beside raw verbs, in turns", means, LIMIT, "vip_perf", "bandwidth",
              *perf, *one_size, "--stream", "--from=64k", "--to=%s" % ("64k" if check.quick else "1M"), "--factor=16"),
-        Perf("connect-2", "connection time to the other host, beside raw verbs, in turns", means, 300, "vip_perf", "connect",
+        Perf("connect-2", "connection time to the other host, beside raw verbs, in turns", means, LIMIT, "vip_perf", "connect",
              *perf, "--count=%d" % (2 if check.quick else 200))]
 
 
