@@ -446,17 +446,18 @@ class Private(Site):
 
     def test_nothing_in_the_file(self):
         everything, forms = self.secrets()
-        self.run_check("-q", PRIVATE=everything, VIPL_HOSTS="/home/jane/" + SECRETS["MAC"], vip_stress_DOES="exit 1")
+        self.run_check("-q", PRIVATE=everything, VIPL_HOSTS="/home/jane/" + SECRETS["MAC"],
+                       vip_conformance_DOES="echo 0c42a1777777 comes first", vip_stress_DOES="echo 0c:42:a1:77:77:77; exit 1")
         path = next((self.folder / "out").iterdir())
         raw = subprocess.run(["gzip", "-dc", path], capture_output=True, check=True).stdout.decode().lower()
-        for form in forms:
+        for form in [*forms, "0c42a1777777"]:
             self.assertFalse(form in raw, form)
         self.assertIsNone(re.search(r"(?<![a-z0-9_])%s(?![a-z0-9_])" % re.escape(HOST.lower()), raw))
         self.assertIn("host-1", raw)
         self.assertIn("/home/user-", raw)
 
     def test_a_user_whose_name_is_a_word_of_the_report(self):
-        for name in "true", "1", "ok", "status", "facts":
+        for name in "true", "1", "ok", "status", "system":
             with self.subTest(name):
                 report = self.run_check("-q", "-o", "report.tgz", USER=name, LOGNAME=name, PRIVATE="-%s-" % name)
                 self.assertIs(report["works"], True)
