@@ -4,22 +4,16 @@
 
 #include <infiniband/verbs.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "rdma/verbs_candidates.h"
 #include "rdma/verbs_caps.h"
 
 static bool ask(const char *name, struct verbs_caps *caps)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *context = NULL;
+	struct ibv_context *context = device_open(name);
 	struct ibv_device_attr limits;
 	bool known;
 
-	for (struct ibv_device **each = list; each && *each && !context; each++)
-		if (!strcmp(ibv_get_device_name(*each), name))
-			context = ibv_open_device(*each);
-	if (list)
-		ibv_free_device_list(list);
 	if (!context)
 		return false;
 	known = !ibv_query_device(context, &limits) && !verbs_ask_caps_but_entries(context, &limits, caps);

@@ -8,6 +8,7 @@
 #include "offers.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -332,7 +333,7 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 static int show(const struct settings *settings)
 {
 	struct candidates list;
-	int nics = 0, error = candidates_find(&list);
+	int nics = 0, error = candidates_find(&list, NULL, UINT_MAX);
 	bool is_first = true, is_about_all;
 
 	if (error)

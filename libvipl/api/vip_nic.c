@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ static int legacy_number(const char *name)
 	return -1;
 }
 
-/* Gives the device that VIPL_NIC_MAP (NAME=DEVICE,...) has for the name. False if it has none. */
+/* Gives the device that VIPL_NIC_MAP (NAME=DEVICE,...) has for the name, cut to the room. False if it has none. */
 static bool mapped_device(const char *name, char *device, size_t room)
 {
 	size_t length = strlen(name);
@@ -68,10 +69,8 @@ static bool mapped_device(const char *name, char *device, size_t room)
 	for (const char *entry = config()->nic_map; *entry; entry += strspn(entry, ",")) {
 		size_t entry_length = strcspn(entry, ",");
 
-		if (entry_length > length && !strncmp(entry, name, length) &&
-		    entry[length] == '=' && entry_length - length - 1 < room) {
-			memcpy(device, entry + length + 1, entry_length - length - 1);
-			device[entry_length - length - 1] = '\0';
+		if (entry_length > length && !strncmp(entry, name, length) && entry[length] == '=') {
+			snprintf(device, room, "%.*s", (int)(entry_length - length - 1), entry + length + 1);
 			return true;
 		}
 		if (!memchr(entry, '=', entry_length))
@@ -155,11 +154,12 @@ static void set_attributes(struct nic *nic)
 
 static VIP_RETURN build(struct nic *nic, const char *name)
 {
-	unsigned held = fd_hold_standard();
-	VIP_RETURN rc = open_device(nic, name);
+	VIP_RETURN rc;
 	int error;
 
-	fd_release_standard(held);
+	fd_hold_standard();
+	rc = open_device(nic, name);
+	fd_release_standard();
 	if (rc != VIP_SUCCESS)
 		return rc;
 	users_read();

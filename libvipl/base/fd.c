@@ -18,7 +18,9 @@
 #include "standard_error.h"
 
 static atomic_bool has_no_marks; /* this system has none: then all that we have is closed */
-static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t holding = PTHREAD_MUTEX_INITIALIZER; /* guards what follows */
+static unsigned holders;				    /* threads */
+static unsigned held;					    /* numbers, each a bit */
 
 int fd_mark(int fd)
 {
@@ -87,21 +89,37 @@ static void after_fork(void)
 	pthread_mutex_unlock(&holding);
 }
 
-static void prepare(void)
+static void release_all(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork);
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		if (held & 1u << fd)
+			fd_close(fd); /* or another thread has redirected it meanwhile */
+	held = 0;
 }
 
-/* One thread at a time: otherwise the first one to release would free the numbers that the second one relies on. */
-unsigned fd_hold_standard(void)
+/* The threads that have held them are not there. */
+static void after_fork_in_child(void)
+{
+	holders = 0;
+	release_all();
+	pthread_mutex_unlock(&holding);
+}
+
+static void prepare(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+/* No thread waits for another one, whose device may hang. */
+void fd_hold_standard(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	unsigned held = 0;
 	int fd;
 
 	pthread_once(&once, prepare);
 	standard_error_look();
 	pthread_mutex_lock(&holding);
+	holders++;
 	/* What is written to it meanwhile goes nowhere. */
 	while ((fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && fd <= STDERR_FILENO) {
 		fd_mark(fd);
@@ -109,16 +127,16 @@ unsigned fd_hold_standard(void)
 	}
 	if (fd >= 0)
 		close(fd);
-	return held;
+	pthread_mutex_unlock(&holding);
 }
 
-void fd_release_standard(unsigned held)
+void fd_release_standard(void)
 {
 	int error = errno;
 
-	for (int fd = 0; fd <= STDERR_FILENO; fd++)
-		if (held & 1u << fd)
-			fd_close(fd); /* or another thread has redirected it meanwhile */
+	pthread_mutex_lock(&holding);
+	if (!--holders)
+		release_all();
 	pthread_mutex_unlock(&holding);
 	errno = error;
 }

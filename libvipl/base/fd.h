@@ -68,10 +68,10 @@ static inline int fd_keep(int fd, const char *call)
 int fd_keep_far(int fd, const char *call);
 
 /*
- * Occupies the numbers of standard files that are closed, while another library opens descriptors. What fd_hold_standard()
- * returns goes to fd_release_standard().
+ * Occupies the numbers of standard files that are closed, while another library opens descriptors, until each thread that has
+ * called fd_hold_standard() has called fd_release_standard().
  */
-unsigned fd_hold_standard(void);
-void fd_release_standard(unsigned held);
+void fd_hold_standard(void);
+void fd_release_standard(void);
 
 #endif

@@ -46,7 +46,6 @@ static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_
 	const struct device_ops *ops = nic->device->ops;
 	struct channel *channel = zeroed(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
-	unsigned held;
 	int error;
 
 	if (!channel)
@@ -57,10 +56,10 @@ static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_
 		goto free_channel;
 	TAILQ_INIT(&channel->sleepers);
 	pthread_mutex_init(&channel->lock, NULL);
-	held = fd_hold_standard();
+	fd_hold_standard();
 	channel->device_channel = ops->channel_create(nic->device, &channel->device_fd);
 	error = errno;
-	fd_release_standard(held);
+	fd_release_standard();
 	if (!channel->device_channel)
 		goto destroy_lock;
 	channel->epoll_fd = epoll_fd;

@@ -84,22 +84,38 @@ static bool is_at(const struct candidate *candidate, const char *address)
 	return !*candidate->address || host_equal(&candidate->host, &host);
 }
 
-static bool is_first_part(const char *text, const char *name, size_t length)
+/* What of the name is behind this first part. NULL: it does not begin so. A device's name may have any characters. */
+static const char *behind(const char *name, const char *first)
 {
-	return length && strlen(text) == length && !strncmp(text, name, length);
+	const size_t length = strlen(first);
+
+	return length && !strncmp(name, first, length) ? name + length : NULL;
+}
+
+bool is_name_at_device(const char *name, const char *device)
+{
+	const char *rest = behind(name, device);
+
+	return rest && (!*rest || *rest == ':' || *rest == '@');
+}
+
+bool is_name_at_interface(const char *name, const char *interface)
+{
+	const char *rest = behind(name, interface);
+
+	return rest && (!*rest || *rest == '@');
 }
 
 static bool is_called(const struct candidate *candidate, const char *name, bool by_interface)
 {
-	const size_t length = strcspn(name, "@"), of_device = strcspn(name, ":@");
-	char port[DEVICE_NAME_LEN + 8];
+	const char *rest = behind(name, by_interface ? candidate->interface : candidate->device);
+	char port[8];
 
-	snprintf(port, sizeof(port), "%s:%u", candidate->device, candidate->port);
-	if (by_interface ? !is_first_part(candidate->interface, name, length)
-			 : !is_first_part(candidate->device, name, candidate->port ? length : of_device) &&
-				   !is_first_part(port, name, length))
-		return false;
-	return !name[length] || is_at(candidate, name + length + 1);
+	if (rest && *rest == ':' && !by_interface) {
+		snprintf(port, sizeof(port), ":%u", candidate->port);
+		rest = candidate->port ? behind(rest, port) : rest + strcspn(rest, "@");
+	}
+	return rest && (!*rest || (*rest == '@' && is_at(candidate, rest + 1)));
 }
 
 bool candidate_is_called(const struct candidate *candidate, const char *name)

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <infiniband/verbs.h>
 #include <linux/if_addr.h>
+#include <rdma/rdma_cma.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,6 @@
 #include "base/address.h"
 #include "base/fd.h"
 
-#define MOST_GIDS 256u /* of a port: an index has 8 bits */
-
 enum { RANK_GLOBAL, RANK_LINK_LOCAL, RANK_DEPRECATED };
 
 /* What is being listed. */
@@ -22,6 +21,8 @@ struct finder {
 	struct candidates *list;
 	struct own_network network;
 	size_t room;
+	const char *name; /* NULL: any */
+	bool is_devices;  /* the name, of a device in the list */
 	bool takes_ipv6;
 	int error; /* of memory */
 };
@@ -85,8 +86,9 @@ static bool is_link_local(const struct in6_addr *host)
 static bool has_gid(const struct port *port, const struct own_address *address)
 {
 	for (unsigned i = 0; i < port->gid_count; i++)
-		if (port->gids[i].ndev_ifindex == address->index &&
-		    !memcmp(&port->gids[i].gid, &address->host, sizeof(address->host)))
+		/* InfiniBand's tell no interface, nor do all kernels. */
+		if ((!port->gids[i].ndev_ifindex || port->gids[i].ndev_ifindex == address->index) &&
+		    !memcmp(&port->gids[i].gid, &address->gid, sizeof(address->gid)))
 			return true;
 	return false;
 }
@@ -102,27 +104,41 @@ static const char *why_down(const struct port *port)
 	}
 }
 
-/* rdma_cm has not taken the address. Has it been asked whose it is? */
-static void refuse_unbound(struct candidate *candidate, const struct port *port, const struct own_address *address)
+/*
+ * rdma_cm says whose an address is. librdmacm opens that device for it, and keeps it open until the process ends. So only addresses
+ * of this port are asked for.
+ */
+static void ask_manager(const struct finder *finder, struct candidate *candidate, const struct port *port,
+			const struct own_address *address)
 {
-	if (*address->device)
-		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm takes another port for this address (%s port %u)",
-		       address->device, address->port);
-	else if (!address->error)
-		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm knows no device for this address (is the device's node GUID 0?)");
-	else if (address->error != ENODEV && address->error != EADDRNOTAVAIL)
-		refuse(candidate, CANDIDATE_FAILED, "%s", failure_of("rdma_bind_addr()", address->error));
-	else if (address->error == ENODEV && has_gid(port, address))
+	struct sockaddr_storage socket = address->socket;
+	struct rdma_cm_id *id;
+	int error;
+
+	if (!has_gid(port, address)) {
+		refuse(candidate, CANDIDATE_NOT_TAKEN, "the port has no GID for this address");
+		return;
+	}
+	if (rdma_create_id(finder->network.manager, &id, NULL, RDMA_PS_TCP)) {
+		refuse(candidate, CANDIDATE_FAILED, "%s", failure_of("rdma_create_id()", errno ? errno : EIO));
+		return;
+	}
+	errno = 0;
+	error = rdma_bind_addr(id, (struct sockaddr *)&socket) ? errno ? errno : EIO : 0;
+	if (error == ENODEV)
 		refuse(candidate, CANDIDATE_FAILED,
 		       "librdmacm cannot open the device, though the kernel gives it this address (one of: "
 		       "hca_handle of the cgroup's rdma.max; ulimit -n)");
-	else
+	else if (error == EADDRNOTAVAIL)
 		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm takes no RDMA device for this address");
-}
-
-static bool is_of(const struct own_address *address, const struct port *port)
-{
-	return address->port == port->number && !strcmp(address->device, port->device);
+	else if (error)
+		refuse(candidate, CANDIDATE_FAILED, "%s", failure_of("rdma_bind_addr()", error));
+	else if (!id->verbs)
+		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm knows no device for this address (is the device's node GUID 0?)");
+	else if (id->port_num != port->number || strcmp(ibv_get_device_name(id->verbs->device), port->device) != 0)
+		refuse(candidate, CANDIDATE_NOT_TAKEN, "rdma_cm takes another port for this address (%s port %u)",
+		       ibv_get_device_name(id->verbs->device), id->port_num);
+	rdma_destroy_id(id);
 }
 
 static void judge(const struct finder *finder, struct candidate *candidate, const struct port *port,
@@ -149,8 +165,8 @@ static void judge(const struct finder *finder, struct candidate *candidate, cons
 		       "the address is tentative: duplicate address detection is not done");
 	else if (!is_ipv4 && !finder->takes_ipv6)
 		refuse(candidate, CANDIDATE_LONG_ADDRESS, "IPv6 needs VIPL_ADDRESS_BYTES=16");
-	else if (!is_of(address, port))
-		refuse_unbound(candidate, port, address);
+	else
+		ask_manager(finder, candidate, port, address);
 }
 
 /* ---- an interface ---- */
@@ -238,14 +254,10 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 
 static void read_gids(struct ibv_context *context, struct port *port)
 {
-	for (unsigned i = 0; i < MOST_GIDS; i++) {
-		int error = ibv_query_gid_ex(context, port->number, i, &port->gids[port->gid_count], 0);
+	struct ibv_gid_entry entry;
 
-		if (!error)
-			port->gid_count++;
-		else if (error != ENODATA && error != ENODEV) /* an empty one, or its interface is elsewhere */
-			break;
-	}
+	for (unsigned next = 0; !gid_next(context, port->number, next, &entry); next = entry.gid_index + 1)
+		port->gids[port->gid_count++] = entry;
 }
 
 /* The least number of an interface of the port that is above this one, or 0. */
@@ -256,7 +268,7 @@ static unsigned next_interface(const struct finder *finder, const struct port *p
 	for (size_t i = 0; i < finder->network.address_count; i++) {
 		const struct own_address *address = &finder->network.addresses[i];
 
-		if (is_of(address, port) && address->index > above && (!next || address->index < next))
+		if (has_gid(port, address) && address->index > above && (!next || address->index < next))
 			next = address->index;
 	}
 	for (unsigned i = 0; i < port->gid_count; i++) {
@@ -266,24 +278,6 @@ static unsigned next_interface(const struct finder *finder, const struct port *p
 			next = index;
 	}
 	return next;
-}
-
-/* Only rdma_cm knows the interfaces of InfiniBand, and it may have failed. */
-static void refuse_without_interface(const struct finder *finder, struct candidate *added)
-{
-	if (finder->network.reason) {
-		refuse(added, finder->network.reason, "%s", finder->network.why);
-		return;
-	}
-	for (size_t i = 0; i < finder->network.address_count; i++) {
-		const int error = finder->network.addresses[i].error;
-
-		if (error && error != ENODEV && error != EADDRNOTAVAIL) {
-			refuse(added, CANDIDATE_FAILED, "%s", failure_of("rdma_bind_addr()", error));
-			return;
-		}
-	}
-	refuse(added, CANDIDATE_NO_ADDRESS, "no network interface of it has an address in this network namespace");
 }
 
 static void add_port(struct finder *finder, struct ibv_context *context, const char *device, uint8_t number)
@@ -299,8 +293,7 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 	}
 	port.is_ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
 	port.state = attributes.state;
-	if (port.is_ethernet)
-		read_gids(context, &port);
+	read_gids(context, &port);
 	/* What failed before there was a list of interfaces is the cause of all. */
 	while (finder->network.interfaces && (index = next_interface(finder, &port, index)))
 		add_interface(finder, &port, index);
@@ -309,8 +302,11 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 		return;
 	if (port.state != IBV_PORT_ACTIVE)
 		refuse(add(finder, device, &port), CANDIDATE_PORT_DOWN, "%s", why_down(&port));
+	else if (finder->network.reason)
+		refuse(add(finder, device, &port), finder->network.reason, "%s", finder->network.why);
 	else
-		refuse_without_interface(finder, add(finder, device, &port));
+		refuse(add(finder, device, &port), CANDIDATE_NO_ADDRESS,
+		       "no network interface of it has an address in this network namespace");
 }
 
 /* ---- a device ---- */
@@ -403,25 +399,38 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 	ibv_close_device(context);
 }
 
+/* The kernel tells the interfaces of a device that is not opened. */
+static bool is_wanted(const struct finder *finder, const char *device, const char *path)
+{
+	const struct own_network *network = &finder->network;
+
+	if (!finder->name || is_name_at_device(finder->name, device))
+		return true;
+	for (size_t i = 0; i < network->interface_count && !finder->is_devices; i++)
+		if (is_name_at_interface(finder->name, network->interfaces[i].name) && device_may_own(path, &network->interfaces[i]))
+			return true;
+	return !finder->is_devices && !network->interfaces;
+}
+
 /* Devices of the kernel that libibverbs does not list. */
-static void add_absent_ones(struct finder *finder, struct ibv_device **list, int count)
+static void add_absent_ones(struct finder *finder, struct ibv_device **list)
 {
 	struct dirent **entries;
 	const int all = scandir(CLASS_DEVICES, &entries, NULL, alphasort);
 
 	for (int each = 0; each < all; each++) {
 		const char *name = entries[each]->d_name;
-		int i = 0;
+		char path[320];
 
-		while (i < count && strcmp(ibv_get_device_name(list[i]), name) != 0)
-			i++;
-		if (i == count && name[0] != '.') {
+		snprintf(path, sizeof(path), CLASS_DEVICES "/%s", name);
+		if (name[0] != '.' && !device_called(list, name) && is_wanted(finder, name, path)) {
 			struct candidate *added = add(finder, name, NULL);
 
 			if (!refuse_by_node(added, name))
 				refuse(added, CANDIDATE_NO_PROVIDER,
 				       "libibverbs has no driver for it: see the package ibverbs-providers");
 		}
+		finder->list->has_devices |= name[0] != '.';
 		free(entries[each]);
 	}
 	if (all >= 0)
@@ -430,26 +439,41 @@ static void add_absent_ones(struct finder *finder, struct ibv_device **list, int
 
 /* ---- all ---- */
 
-int candidates_find(struct candidates *out)
+/* Returns false when the last one that is wanted has been found. */
+static bool add_all(struct finder *finder, struct ibv_device **list, unsigned last)
 {
-	struct finder finder = {.list = out, .takes_ipv6 = host_length() == LONG_HOST_LEN};
-	int count = 0;
-	struct ibv_device **list = ibv_get_device_list(&count);
+	for (struct ibv_device **each = list; each && *each; each++)
+		finder->is_devices |= finder->name && is_name_at_device(finder->name, ibv_get_device_name(*each));
+	for (; list && *list; list++) {
+		finder->list->has_devices = true;
+		if (is_wanted(finder, ibv_get_device_name(*list), (*list)->ibdev_path))
+			add_device(finder, *list);
+		candidates_number(finder->list);
+		if (!finder->name && candidate_numbered(finder->list, last))
+			return false;
+	}
+	return true;
+}
+
+int candidates_find(struct candidates *out, const char *name, unsigned last)
+{
+	struct finder finder = {.list = out, .name = name, .takes_ipv6 = host_length() == LONG_HOST_LEN};
+	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	*out = (struct candidates){0};
-	if (!list && errno != ENOSYS) /* by which libibverbs says that the kernel has none */
+	if (!list && errno != ENOSYS) { /* by which libibverbs says that the kernel has none */
 		refuse(add(&finder, "", NULL), CANDIDATE_FAILED, "cannot list the RDMA devices: %s",
 		       failure_of("ibv_get_device_list()", errno));
-	if (count)
-		own_network_find(&finder.network);
-	for (int i = 0; i < count; i++)
-		add_device(&finder, list[i]);
-	if (!out->count || *out->all[0].device)
-		add_absent_ones(&finder, list, count);
+	} else {
+		if (list && *list)
+			own_network_find(&finder.network);
+		if (add_all(&finder, list, last))
+			add_absent_ones(&finder, list);
+		candidates_number(out);
+		own_network_free(&finder.network);
+	}
 	if (list)
 		ibv_free_device_list(list);
-	own_network_free(&finder.network);
-	candidates_number(out);
 	if (finder.error)
 		candidates_free(out);
 	return finder.error;

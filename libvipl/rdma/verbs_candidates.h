@@ -17,6 +17,7 @@
 #include "base/cause.h"
 
 #define DEVICE_NAME_LEN 64 /* IBV_SYSFS_NAME_MAX */
+#define MOST_GIDS	256u /* of a port: an index has 8 bits */
 
 enum candidate_reason {
 	CANDIDATE_USABLE,
@@ -53,12 +54,16 @@ struct candidate {
 
 struct candidates {
 	struct candidate *all;
-	size_t count; /* 0: the kernel has no RDMA device */
+	size_t count;
+	bool has_devices; /* the kernel has any */
 };
 
-/* The ports by device, the interfaces of a port by number, the addresses of an interface by family and age. 0 or errno:
- * no list. */
-int candidates_find(struct candidates *list);
+/*
+ * The ports by device, the interfaces of a port by number, the addresses of an interface by family and age. With a name only those of
+ * devices that may have it; else up to the device that has the candidate with the number `last`. No other device is opened. 0 or
+ * errno: no list.
+ */
+int candidates_find(struct candidates *list, const char *name, unsigned last);
 void candidates_free(struct candidates *list);
 
 /* ---- verbs_candidate_names.c ---- */
@@ -70,6 +75,9 @@ bool candidates_share_port(const struct candidate *a, const struct candidate *b)
 bool candidates_use_port(const struct candidates *list, const struct candidate *port);
 /* The one that the NIC with this number is at. NULL: there are not so many. */
 const struct candidate *candidate_numbered(const struct candidates *list, unsigned number);
+/* Whether the name begins with that of a device, or of an interface, and goes on as such a name may. */
+bool is_name_at_device(const char *name, const char *device);
+bool is_name_at_interface(const char *name, const char *interface);
 /* May it have this name? DEVICE or INTERFACE, DEVICE:PORT, each also with @ADDRESS behind it. */
 bool candidate_is_called(const struct candidate *candidate, const char *name);
 /* The best one of this name. NULL: there is none. */
@@ -86,18 +94,17 @@ void candidate_place(const struct candidate *candidate, char out[PLACE_TEXT]);
 struct own_interface {
 	unsigned index;
 	char name[IF_NAMESIZE];
-	bool is_up;
+	bool is_up, is_infiniband;
 	uint8_t mac[6]; /* all zeros: it has none, or another kind */
+	uint8_t gid[16]; /* of InfiniBand's */
 };
 
 struct own_address {
 	struct sockaddr_storage socket;
 	struct in6_addr host;
-	unsigned index;               /* of its interface */
-	unsigned flags;               /* IFA_F_, of an IPv6 address */
-	char device[DEVICE_NAME_LEN]; /* that rdma_cm takes for it; empty: none */
-	uint8_t port;
-	int error; /* by which rdma_cm does not take it */
+	struct in6_addr gid; /* that its port has: the address on Ethernet, the interface's on InfiniBand */
+	unsigned index;      /* of its interface */
+	unsigned flags;      /* IFA_F_, of an IPv6 address */
 };
 
 /* The interfaces of this network namespace, and their addresses: IPv4 before IPv6, and the oldest of an interface
@@ -106,6 +113,7 @@ struct own_network {
 	struct own_interface *interfaces;
 	struct own_address *addresses;
 	size_t interface_count, address_count;
+	struct rdma_event_channel *manager; /* rdma_cm; NULL: it cannot be asked */
 	enum candidate_reason reason; /* CANDIDATE_USABLE, or why there is no list, or rdma_cm cannot be asked */
 	char why[400];
 };
@@ -114,5 +122,20 @@ void own_network_find(struct own_network *network);
 void own_network_free(struct own_network *network);
 /* NULL: there is none with this index. */
 const struct own_interface *own_interface(const struct own_network *network, unsigned index);
+
+/* ---- verbs_lookup.c ---- */
+
+struct ibv_context;
+struct ibv_device;
+struct ibv_gid_entry;
+
+/* NULL: there is none in this list. */
+struct ibv_device *device_called(struct ibv_device *const *list, const char *name);
+/* NULL and errno on failure. */
+struct ibv_context *device_open(const char *name);
+/* Whether this interface may be one of the device's, which is not opened. The path: in /sys/class/infiniband. */
+bool device_may_own(const char *device_path, const struct own_interface *interface);
+/* The first GID of the port from this index on. 0 or errno; ENOENT: there is none. */
+int gid_next(struct ibv_context *context, uint8_t port, unsigned from, struct ibv_gid_entry *entry);
 
 #endif

@@ -52,7 +52,7 @@ static enum opening refuse(const struct candidates *list, const char *name, unsi
 				  list->all[i].why);
 			return OPENING_FAILED;
 		}
-	log_warning(list->count ? "no RDMA device, port, interface or address is called \"%s\": see vip_info"
+	log_warning(list->has_devices ? "no RDMA device, port, interface or address is called \"%s\": see vip_info"
 				: "there is no RDMA device, so none called \"%s\" "
 				  "(VIPL_NIC_MAP=NAME=via_lo would make the program's NAME the loopback device)",
 		    name);
@@ -79,7 +79,7 @@ enum opening verbs_choose(struct verbs_device *device, const char *name, unsigne
 	enum opening opening = OPENING_DONE;
 	struct candidates list;
 	char place[PLACE_TEXT];
-	int error = candidates_find(&list);
+	int error = candidates_find(&list, name, index);
 
 	if (error) {
 		log_error("cannot list the RDMA devices: %s", failure(error));

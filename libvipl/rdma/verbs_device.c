@@ -16,23 +16,6 @@
 #define VENDOR_BROADCOM  0x14e4u
 #define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
 
-static struct ibv_context *open_context(const char *name)
-{
-	int count = 0;
-	struct ibv_device **list = ibv_get_device_list(&count);
-	struct ibv_context *context = NULL;
-
-	errno = list ? ENODEV : errno;
-	for (int i = 0; i < count && !context; i++)
-		if (!strcmp(name, ibv_get_device_name(list[i])))
-			context = ibv_open_device(list[i]);
-	if (!context)
-		log_error("cannot open RDMA device %s: %s", name, failure_of("ibv_open_device()", errno));
-	if (list)
-		ibv_free_device_list(list);
-	return context;
-}
-
 /* Finds out what the device offers. The library emulates no level: docs/WIRE.md says why. 0 or errno. */
 static int ask_caps(struct verbs_device *device)
 {
@@ -122,9 +105,11 @@ static enum opening verbs_open(const char *name, unsigned index, struct nic *nic
 	if (opening != OPENING_DONE)
 		goto free_device;
 	opening = OPENING_FAILED;
-	device->context = open_context(choice.candidate.device);
-	if (!device->context)
+	device->context = device_open(choice.candidate.device);
+	if (!device->context) {
+		log_error("cannot open RDMA device %s: %s", choice.candidate.device, failure(errno));
 		goto free_device;
+	}
 	fd_mark(device->context->async_fd);
 	error = ibv_query_device(device->context, &device->limits);
 	if (error) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The network interfaces and addresses of this machine, and the RDMA port that rdma_cm takes for each address. */
+/* The network interfaces and addresses of this machine. */
 #include <ifaddrs.h>
 #include <linux/if_packet.h>
+#include <net/if_arp.h>
 #include <rdma/rdma_cma.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 
 #include "base/address.h"
 #include "verbs_candidates.h"
+
+#define GID_AT 4 /* in a hardware address of InfiniBand: RFC 4391 */
 
 static void __attribute__((format(printf, 3, 4)))
 give_up(struct own_network *network, enum candidate_reason reason, const char *format, ...)
@@ -46,8 +49,12 @@ static unsigned add_interface(struct own_network *network, const struct ifaddrs 
 		struct sockaddr_ll link;
 
 		memcpy(&link, entry->ifa_addr, sizeof(link));
+		added->is_infiniband = link.sll_hatype == ARPHRD_INFINIBAND && link.sll_halen == GID_AT + sizeof(added->gid);
 		if (link.sll_halen == sizeof(added->mac))
 			memcpy(added->mac, link.sll_addr, sizeof(added->mac));
+		if (added->is_infiniband) /* longer than struct sockaddr_ll */
+			memcpy(added->gid, (const char *)entry->ifa_addr + offsetof(struct sockaddr_ll, sll_addr) + GID_AT,
+			       sizeof(added->gid));
 	}
 	network->interface_count++;
 	return index;
@@ -56,6 +63,7 @@ static unsigned add_interface(struct own_network *network, const struct ifaddrs 
 static void add_address(struct own_network *network, const struct ifaddrs *entry, sa_family_t family)
 {
 	struct own_address *added = &network->addresses[network->address_count];
+	const struct own_interface *interface;
 
 	if (!entry->ifa_addr || entry->ifa_addr->sa_family != family || entry->ifa_flags & IFF_LOOPBACK)
 		return;
@@ -64,7 +72,10 @@ static void add_address(struct own_network *network, const struct ifaddrs *entry
 		return;
 	memcpy(&added->socket, entry->ifa_addr,
 	       family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6)); /* with its scope */
-	added->host = host_from_socket(entry->ifa_addr);
+	added->gid = added->host = host_from_socket(entry->ifa_addr);
+	interface = own_interface(network, added->index);
+	if (interface->is_infiniband)
+		memcpy(&added->gid, interface->gid, sizeof(added->gid));
 	network->address_count++;
 }
 
@@ -116,40 +127,6 @@ static void read_flags(struct own_network *network)
 		fclose(file);
 }
 
-/* rdma_cm knows for every link layer whose an address is. 0 or errno. */
-static int ask(struct rdma_event_channel *events, struct own_address *address)
-{
-	struct rdma_cm_id *id;
-
-	if (rdma_create_id(events, &id, NULL, RDMA_PS_TCP))
-		return errno ? errno : EIO;
-	if (rdma_bind_addr(id, (struct sockaddr *)&address->socket)) {
-		address->error = errno ? errno : EIO;
-	} else if (id->verbs) {
-		snprintf(address->device, sizeof(address->device), "%s", ibv_get_device_name(id->verbs->device));
-		address->port = id->port_num;
-	}
-	rdma_destroy_id(id);
-	return 0;
-}
-
-static void ask_for_all(struct own_network *network)
-{
-	struct rdma_event_channel *events = rdma_create_event_channel();
-	int error = 0;
-
-	if (!events) {
-		give_up(network, CANDIDATE_NO_MANAGER, "no RDMA connection manager: %s",
-			failure_of("rdma_create_event_channel()", errno));
-		return;
-	}
-	for (size_t i = 0; i < network->address_count && !error; i++)
-		error = ask(events, &network->addresses[i]);
-	if (error)
-		give_up(network, CANDIDATE_FAILED, "%s", failure_of("rdma_create_id()", error));
-	rdma_destroy_event_channel(events);
-}
-
 void own_network_find(struct own_network *network)
 {
 	struct ifaddrs *all;
@@ -168,11 +145,16 @@ void own_network_find(struct own_network *network)
 		return;
 	}
 	read_flags(network);
-	ask_for_all(network);
+	network->manager = rdma_create_event_channel();
+	if (!network->manager)
+		give_up(network, CANDIDATE_NO_MANAGER, "no RDMA connection manager: %s",
+			failure_of("rdma_create_event_channel()", errno));
 }
 
 void own_network_free(struct own_network *network)
 {
+	if (network->manager)
+		rdma_destroy_event_channel(network->manager);
 	free(network->interfaces);
 	free(network->addresses);
 }

@@ -15,7 +15,6 @@
 #define ANY_PKEY      0xffff
 #define PKEY_NUMBER   0x7fff
 #define PKEY_FULL     0x8000 /* without it, only full members can be talked to */
-#define MOST_GIDS     256u   /* of a port: an index has 8 bits */
 #define LATEST_ROCE   2
 
 /*
@@ -50,26 +49,24 @@ static uint8_t roce_version(const struct ibv_gid_entry *entry)
 static int find_gid_at(const struct verbs_device *device, struct verbs_path *path, unsigned interface)
 {
 	const uint8_t wanted = path->roce_version;
+	struct ibv_gid_entry entry;
 	bool is_found = false;
+	int error;
 
-	for (unsigned i = 0; i < MOST_GIDS; i++) {
-		struct ibv_gid_entry entry = {0};
-		int error = ibv_query_gid_ex(device->context, device->port, i, &entry, 0);
-		uint8_t version = roce_version(&entry);
+	for (unsigned next = 0; !(error = gid_next(device->context, device->port, next, &entry)); next = entry.gid_index + 1) {
+		const uint8_t version = roce_version(&entry);
 
-		if (error == EINVAL) /* there are no more */
-			break;
-		if (error && error != ENODATA && error != ENODEV) /* an empty one, or its interface is elsewhere */
-			return cause("ibv_query_gid_ex()", error);
-		if (error || memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted) ||
+		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted) ||
 		    (interface && entry.ndev_ifindex != interface))
 			continue;
 		is_found = true;
-		path->own_gid_index = (uint8_t)i;
+		path->own_gid_index = (uint8_t)entry.gid_index;
 		path->roce_version = version;
 		if (version == wanted || version == LATEST_ROCE)
-			break;
+			return 0;
 	}
+	if (error != ENOENT)
+		return cause("ibv_query_gid_ex()", error);
 	return is_found ? 0 : ENODEV;
 }
 

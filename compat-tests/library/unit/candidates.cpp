@@ -3,6 +3,12 @@
 // be used.
 #include "support.h"
 
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <sstream>
+#include <thread>
+
 namespace
 {
 
@@ -21,7 +27,7 @@ void without_address(fake_device &device)
 // device and the address, or the code.
 Child child_opens(
 	const std::string &name, const std::vector<Change> &changes, const std::function<void()> &prepare = [] {},
-	const std::string &map = "")
+	const std::string &map = "", const std::function<void()> &end = [] {})
 {
 	return passing_child({{"VIPL_LOG", "info"}, {"VIPL_NIC_MAP", map}}, [&] {
 		std::vector<fake_device> devices(changes.size());
@@ -51,6 +57,7 @@ Child child_opens(
 		} else {
 			printf("%s", testing::PrintToString(rc).c_str());
 		}
+		end();
 		EXPECT_EQ(fake_live_total(), 0);
 		EXPECT_EQ(fake_misuse_count(), 0);
 	});
@@ -105,6 +112,20 @@ TEST(Candidates, ThatCannotBeUsedAreAnErrorWithItsReasonAndNeverTheLoopback)
 	expect_opened(both, UNUSABLE, "fake1 port 1, eth1, 10.9.9.2: the interface is down");
 }
 
+// What the kernel tells of a device: the interfaces of its GIDs, and, as the first GID, that of a fake InfiniBand port.
+void make_sysfs(const std::string &at, const std::string &interfaces)
+{
+	const std::string gids = at + "/ports/1/gids/", attributes = at + "/ports/1/gid_attrs/ndevs/";
+	std::istringstream all(interfaces);
+	std::string each;
+
+	std::filesystem::create_directories(gids);
+	std::filesystem::create_directories(attributes);
+	for (int i = 0; all >> each; i++)
+		std::ofstream(attributes + std::to_string(i)) << each << "\n";
+	std::ofstream(gids + "0") << "fe80:0000:0000:0000:6661:6b65:" << (interfaces[3] == '0' ? "3000" : "3100") << ":0000\n";
+}
+
 TEST(Candidates, HaveNames)
 {
 	const std::vector<Change> devices = {[](fake_device &d) {
@@ -140,6 +161,26 @@ TEST(Candidates, AreCalledAsTheirDevicesFirst)
 	expect_opened(child_opens("eth1", devices), "eth1 at 9.1");
 }
 
+// A name may have any characters, as administrators can give it.
+TEST(Candidates, HaveOddNames)
+{
+	for (const char *odd : {"a@b", "a:1", "a@10.9.9.2", "@", ":"}) {
+		const std::vector<Change> devices = {[=](fake_device &d) { d.name = odd; }, as_it_is};
+
+		for (const char *behind : {"", ":1", "@10.9.9.1", ":1@10.9.9.1"})
+			expect_opened(child_opens(std::string(odd) + behind, devices), std::string(odd) + " at 9.1");
+		expect_opened(child_opens(std::string(odd) + ":2", devices), UNKNOWN);
+		expect_opened(child_opens("fake1@10.9.9.2", devices), "fake1 at 9.2");
+	}
+}
+
+TEST(Candidates, AreNotWhatNoNameIsAsLongAs)
+{
+	for (const size_t length : {127, 128, 129, 200})
+		expect_opened(child_opens("nic0", {as_it_is}, [] {}, "nic0=" + std::string(length, 'x')), UNKNOWN,
+			      "is called \"xxxxx");
+}
+
 TEST(Candidates, MayBeAtTheSecondPortOfADevice)
 {
 	const std::vector<Change> devices = {[](fake_device &d) { d.port = 2; }};
@@ -161,6 +202,61 @@ TEST(Candidates, AreToldInOneLine)
 	expect_opened(child_opens("fake0@10.9.9.1", {[](fake_device &d) { d.infiniband = true; }}), "fake0 at 9.1",
 		      "vipl: info: fake0@10.9.9.1 is RDMA device fake0 port 1, eth0, 10.9.9.1: GID 0, InfiniBand; it "
 		      "is called so\n");
+}
+
+// One device that hangs, or is broken, keeps no other one from being opened by its name, nor one that comes before it.
+TEST(Candidates, OthersAreNotOpened)
+{
+	const std::string home = testing::TempDir() + "sysfs." + std::to_string(getpid());
+	const std::string sysfs[] = {home + "/0", home + "/1"};
+
+	make_sysfs(sysfs[0], "eth0");
+	make_sysfs(sysfs[1], "eth1 eth1.100");
+	for (const bool infiniband : {false, true})
+		for (const size_t good : {0, 1}) {
+			const std::string number = std::to_string(good), address = "@10.9.9." + std::to_string(good + 1);
+			std::vector<std::string> names = {"fake" + number, "fake" + number + ":1", "eth" + number,
+							  "fake" + number + address, "eth" + number + address};
+			std::vector<Change> devices;
+
+			for (size_t i = 0; i < 2; i++)
+				devices.push_back([&, i](fake_device &d) {
+					d.sysfs = sysfs[i].c_str();
+					d.infiniband = infiniband;
+					d.hangs = i != good;
+				});
+			if (!good)
+				names.push_back("nic0");
+			for (const std::string &name : names)
+				expect_opened(child_opens(name, devices), "fake" + number + " at 9." + std::to_string(good + 1));
+			for (const char *name : {"fake2", "eth2", "lo", "@10.9.9.1"})
+				expect_opened(child_opens(name, devices), UNKNOWN,
+					      "no RDMA device, port, interface or address is called");
+		}
+	std::filesystem::remove_all(home);
+}
+
+TEST(Candidates, ThatHangKeepNoOtherThreadFromOpening)
+{
+	std::promise<VIP_RETURN> opened;
+	std::thread other;
+
+	expect_opened(child_opens("fake0", {as_it_is, as_it_is},
+				  [&] {
+					  fake_before("ibv_open_device", 1, [&] {
+						  other = std::thread([&] {
+							  VIP_NIC_HANDLE nic = nullptr;
+
+							  opened.set_value(VipOpenNic("fake1", &nic));
+							  EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
+						  });
+						  auto result = opened.get_future();
+						  EXPECT_EQ(result.wait_for(std::chrono::milliseconds(PATIENCE)),
+							    std::future_status::ready);
+					  });
+				  },
+				  "", [&] { other.join(); }),
+		      "fake0 at 9.1");
 }
 
 // As an address is that is tentative, and one that has just gone.

@@ -20,6 +20,8 @@ std::unique_ptr<Device> make_device(const fake_device &cfg)
 	snprintf(dev->name, sizeof dev->name, "%s", cfg.name);
 	snprintf(dev->dev_name, sizeof dev->dev_name, "uverbs-%s", cfg.name);
 	dev->cfg.name = dev->name;
+	snprintf(dev->ibdev_path, sizeof dev->ibdev_path, "%s", cfg.sysfs ? cfg.sysfs : "");
+	dev->cfg.sysfs = nullptr; // the caller's text may be gone later, as those of addresses
 	dev->transport_type = cfg.iwarp ? IBV_TRANSPORT_IWARP : IBV_TRANSPORT_IB;
 	auto take = [&](const char **addresses) {
 		for (int i = 0; i < FAKE_MAX_ADDRESSES && addresses[i]; ++i) {
@@ -27,7 +29,7 @@ std::unique_ptr<Device> make_device(const fake_device &cfg)
 			if (!Addr::parse(addresses[i], addr))
 				die("device %s: \"%s\" is no IP address", cfg.name, addresses[i]);
 			dev->addrs.push_back(addr);
-			addresses[i] = nullptr; // the caller's text may be gone later
+			addresses[i] = nullptr;
 		}
 	};
 	take(dev->cfg.addresses);
@@ -40,6 +42,8 @@ Context *open_context(Device *dev)
 {
 	auto *ctx = new Context();
 
+	if (dev->cfg.hangs)
+		misuse("device %s is opened, which hangs", dev->name);
 	ctx->dev = dev;
 	ctx->sz = sizeof(verbs_context);
 	ctx->query_port = query_port;

@@ -69,6 +69,8 @@ struct fake_device {
 	bool rereg_mr;  // false (rxe): ibv_rereg_mr says EOPNOTSUPP; else it keeps the keys
 	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
 	bool atomics;   // false: IBV_ATOMIC_NONE, and they are refused
+	const char *sysfs; // its directory in /sys/class/infiniband; NULL: there is none
+	bool hangs;	   // as soon as it is opened: then that is misuse
 	bool port_up;
 	uint8_t port; // that has the addresses; those before it are down
 	bool interface_down;

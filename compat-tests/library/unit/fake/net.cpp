@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <ifaddrs.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 
 namespace fake
 {
@@ -18,7 +20,7 @@ struct Interface : ifaddrs {
 };
 
 // Puts an entry in front of the list. As on a real host, every interface also has one without an IP address.
-static void add(ifaddrs *&list, const std::string &name, const Addr *addr = nullptr, unsigned flags = IFF_UP)
+static ifaddrs *add(ifaddrs *&list, const std::string &name, const Addr *addr = nullptr, unsigned flags = IFF_UP)
 {
 	auto *entry = new Interface;
 
@@ -31,7 +33,20 @@ static void add(ifaddrs *&list, const std::string &name, const Addr *addr = null
 		entry->ifa_addr = reinterpret_cast<sockaddr *>(&entry->addr);
 		addr->put(entry->ifa_addr);
 	}
-	list = entry;
+	return list = entry;
+}
+
+// The hardware address of IPoIB: flags and the number of a queue pair, and the port's GID.
+static void set_hardware_address(ifaddrs *entry, const ibv_gid &gid)
+{
+	auto &storage = static_cast<Interface *>(entry)->addr;
+	auto *link = reinterpret_cast<sockaddr_ll *>(&storage);
+
+	link->sll_family = AF_PACKET;
+	link->sll_hatype = ARPHRD_INFINIBAND;
+	link->sll_halen = 20;
+	memcpy(reinterpret_cast<char *>(&storage) + offsetof(sockaddr_ll, sll_addr) + 4, &gid, sizeof gid);
+	entry->ifa_addr = reinterpret_cast<sockaddr *>(&storage);
 }
 
 // A sanitizer's run-time library has a getifaddrs(), too. A file that is always linked refers to
@@ -62,7 +77,13 @@ extern "C" int getifaddrs(ifaddrs **list) noexcept
 			addr.scope = addr.link_local() ? interface_index(i, is_vlan) : 0;
 			add(*list, name + (is_vlan ? ".100" : ""), &addr, flags);
 		}
-		add(*list, name, nullptr, flags);
+		for (const char *end : {".100", ""}) {
+			if (*end && device.own_addrs == device.addrs.size())
+				continue;
+			ifaddrs *link = add(*list, name + end, nullptr, flags);
+			if (device.cfg.infiniband)
+				set_hardware_address(link, device.gid(0));
+		}
 	}
 	for (const char *text : {"::1", "127.0.0.1"}) {
 		Addr loopback;
