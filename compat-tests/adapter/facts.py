@@ -20,7 +20,6 @@ import strangers
 
 TOOL_LIMIT = 10  # seconds
 TOOLS_LIMIT = 150  # of all of them together, however many interfaces there are: later ones are left out
-LIMIT = TOOLS_LIMIT + 2 * TOOL_LIMIT  # the last tool, and names()
 MOST_GIDS = 64
 # What is asked where it is installed. None of them is needed.
 TOOLS = ("vip_info", "rdma link show", "rdma system show", "ip -details address show", "ibv_devinfo -v", "lspci -nn -d ::0200",

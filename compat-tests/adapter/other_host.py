@@ -19,12 +19,10 @@ GREETING = "vip_check_adapter"
 CONNECT_LIMIT = 20  # seconds, also for the first line of each side
 START_LIMIT = 60  # until a program plays second processes
 SERVE_LIMIT = 3600  # until somebody comes
-CHECK_LIMIT = 2 * (steps.CONFORMANCE_LIMIT + steps.LEGACY_LIMIT + 3 * steps.LIMIT) + 600  # a check is over long before
+CHECK_LIMIT = 2 * (steps.CONFORMANCE_LIMIT + steps.LEGACY_LIMIT + 3 * steps.LIMIT) + 600  # a check, and what the other host does before it, is over long before
 MOST_BYTES = 64 << 10  # of a line
 MOST_FACTS = 1 << 20  # bytes, of the line with them
 PROGRAMS = "vip_conformance", "vip_legacy", "vip_perf"
-# Until the host that serves tells of itself: the parts of serve(). It takes as long only where much is broken.
-READY_LIMIT = steps.Nic.LIMIT + running.END_LIMIT + len(PROGRAMS) * START_LIMIT + facts.LIMIT + CONNECT_LIMIT
 
 
 class NoOther(Exception):
@@ -81,7 +79,7 @@ def reach(host, port, version):
             theirs = strangers.line(strangers.of_kind(str, greeting.get("version")))
             raise NoOther("%s has vip_check_adapter %s, and this is %s" % (host, theirs, version))
         line.put({"is": GREETING, "version": version})
-        said = line.get(READY_LIMIT, MOST_FACTS)
+        said = line.get(CHECK_LIMIT, MOST_FACTS)
         told = said and strangers.told(said)
     except ValueError as failure:
         connection.close()
