@@ -345,7 +345,7 @@ typedef struct _VIP_NET_ADDRESS {
 	VIP_UINT8 HostAddress[1];
 } VIP_NET_ADDRESS;
 
-/* What a NIC is and can do.  Sizes and lengths are in bytes. */
+/* What a NIC is and can do.  Sizes are in bytes.  Numbers of objects are the device's, for all processes. */
 typedef struct _VIP_NIC_ATTRIBUTES {
 	VIP_CHAR Name[64];
 	VIP_ULONG HardwareVersion;
@@ -591,7 +591,7 @@ VIP_RETURN VipConnectReject(VIP_CONN_HANDLE ConnHandle);
  *                          begins again
  *   VIP_NOT_REACHABLE      no route leads to the address, or no host on its network has it.  The
  *                          library notices this after 3 seconds; for a host that has just died the
- *                          system may take a minute
+ *                          system may take a minute.  Or the ports have no common version of RoCE
  *   VIP_INVALID_STATE      the VI is not idle
  *   VIP_INVALID_PARAMETER  ViHandle is not a VI, a pointer is NULL, Timeout is 0, or an address
  *                          has lengths that the NIC does not know

@@ -120,9 +120,9 @@ struct description {
 	int fds[DESCRIPTION_FDS]; /* only between processes of one machine */
 	unsigned fd_count;
 	int sent_fd; /* the one of these that is closed when it is sent, or -1 */
+	int socket;  /* of the connection */
 	/* Of a peer's. */
 	pid_t process; /* 0: it is not known, or its memory shall not be accessed directly */
-	int socket;    /* of the connection: its end is the peer's */
 };
 
 /* An endpoint's way out of its device. */

@@ -10,7 +10,7 @@
 
 static bool ask(const char *name, struct verbs_caps *caps)
 {
-	struct ibv_context *context = device_open(name);
+	struct ibv_context *context = verbs_device_open(name);
 	struct ibv_device_attr limits;
 	bool known;
 

@@ -19,7 +19,8 @@ GREETING = "vip_check_adapter"
 CONNECT_LIMIT = 20  # seconds, also for the first line of each side
 START_LIMIT = 60  # until a program plays second processes
 SERVE_LIMIT = 3600  # until somebody comes
-CHECK_LIMIT = 2 * (steps.CONFORMANCE_LIMIT + steps.LEGACY_LIMIT + 3 * steps.LIMIT) + 600  # a check, and what the other host does before it, is over long before
+# A check, and what the other host does before it, is over long before.
+CHECK_LIMIT = 2 * (steps.CONFORMANCE_LIMIT + steps.LEGACY_LIMIT + 3 * steps.LIMIT) + 600
 MOST_BYTES = 64 << 10  # of a line
 MOST_FACTS = 1 << 20  # bytes, of the line with them
 PROGRAMS = "vip_conformance", "vip_legacy", "vip_perf"

@@ -28,7 +28,7 @@ int connection_tell(struct connection *connection, enum message_code code)
 {
 	const struct target *target = connection->target;
 	const struct discriminator *wanted = code == MESSAGE_ACCEPT ? NULL : &target->wanted;
-	struct description own = {.sent_fd = -1};
+	struct description own = {.socket = connection->conversation.watched.fd, .sent_fd = -1};
 	int error;
 
 	ops_of(connector_of(connection))->describe(target->endpoint, &own);

@@ -51,6 +51,7 @@ struct verbs_path {
 	union ibv_gid own_gid, gid;
 	uint16_t own_lid, lid, pkey, pkey_index; /* LIDs: InfiniBand's */
 	uint8_t lid_bits;			 /* what our LID has beyond the port's first one */
+	bool is_agreed;				 /* on the version of RoCE, by both ends */
 	bool is_global;				 /* packets have a GRH, which tells GIDs and what belongs to these */
 	uint32_t flow_label;
 	uint8_t own_gid_index, roce_version, sl, traffic_class, hop_limit, rate; /* version 0: not RoCE, or not known yet */
@@ -201,7 +202,7 @@ void verbs_routes_forget(struct verbs_device *device);
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
-/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: the port has none. */
+/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: the port has none (of the agreed version). */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path);
 /*
  * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change

@@ -256,7 +256,7 @@ static void read_gids(struct ibv_context *context, struct port *port)
 {
 	struct ibv_gid_entry entry;
 
-	for (unsigned next = 0; !gid_next(context, port->number, next, &entry); next = entry.gid_index + 1)
+	for (unsigned next = 0; !verbs_gid_next(context, port->number, next, &entry); next = entry.gid_index + 1)
 		port->gids[port->gid_count++] = entry;
 }
 
@@ -407,7 +407,8 @@ static bool is_wanted(const struct finder *finder, const char *device, const cha
 	if (!finder->name || is_name_at_device(finder->name, device))
 		return true;
 	for (size_t i = 0; i < network->interface_count && !finder->is_devices; i++)
-		if (is_name_at_interface(finder->name, network->interfaces[i].name) && device_may_own(path, &network->interfaces[i]))
+		if (is_name_at_interface(finder->name, network->interfaces[i].name) &&
+		    verbs_device_may_own(path, &network->interfaces[i]))
 			return true;
 	return !finder->is_devices && !network->interfaces;
 }
@@ -423,7 +424,7 @@ static void add_absent_ones(struct finder *finder, struct ibv_device **list)
 		char path[320];
 
 		snprintf(path, sizeof(path), CLASS_DEVICES "/%s", name);
-		if (name[0] != '.' && !device_called(list, name) && is_wanted(finder, name, path)) {
+		if (name[0] != '.' && !verbs_device_called(list, name) && is_wanted(finder, name, path)) {
 			struct candidate *added = add(finder, name, NULL);
 
 			if (!refuse_by_node(added, name))

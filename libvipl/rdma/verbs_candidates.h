@@ -59,9 +59,9 @@ struct candidates {
 };
 
 /*
- * The ports by device, the interfaces of a port by number, the addresses of an interface by family and age. With a name only those of
- * devices that may have it; else up to the device that has the candidate with the number `last`. No other device is opened. 0 or
- * errno: no list.
+ * The ports by device, the interfaces of a port by number, the addresses of an interface by family and age. With a name only
+ * those of devices that may have it; else up to the device that has the candidate with the number `last`. No other device is
+ * opened. 0 or errno: no list.
  */
 int candidates_find(struct candidates *list, const char *name, unsigned last);
 void candidates_free(struct candidates *list);
@@ -130,12 +130,12 @@ struct ibv_device;
 struct ibv_gid_entry;
 
 /* NULL: there is none in this list. */
-struct ibv_device *device_called(struct ibv_device *const *list, const char *name);
+struct ibv_device *verbs_device_called(struct ibv_device *const *list, const char *name);
 /* NULL and errno on failure. */
-struct ibv_context *device_open(const char *name);
+struct ibv_context *verbs_device_open(const char *name);
 /* Whether this interface may be one of the device's, which is not opened. The path: in /sys/class/infiniband. */
-bool device_may_own(const char *device_path, const struct own_interface *interface);
+bool verbs_device_may_own(const char *device_path, const struct own_interface *interface);
 /* The first GID of the port from this index on. 0 or errno; ENOENT: there is none. */
-int gid_next(struct ibv_context *context, uint8_t port, unsigned from, struct ibv_gid_entry *entry);
+int verbs_gid_next(struct ibv_context *context, uint8_t port, unsigned from, struct ibv_gid_entry *entry);
 
 #endif

@@ -105,7 +105,7 @@ static enum opening verbs_open(const char *name, unsigned index, struct nic *nic
 	if (opening != OPENING_DONE)
 		goto free_device;
 	opening = OPENING_FAILED;
-	device->context = device_open(choice.candidate.device);
+	device->context = verbs_device_open(choice.candidate.device);
 	if (!device->context) {
 		log_error("cannot open RDMA device %s: %s", choice.candidate.device, failure(errno));
 		goto free_device;

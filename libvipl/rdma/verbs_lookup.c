@@ -8,16 +8,16 @@
 
 #include "verbs_candidates.h"
 
-struct ibv_device *device_called(struct ibv_device *const *list, const char *name)
+struct ibv_device *verbs_device_called(struct ibv_device *const *list, const char *name)
 {
 	while (list && *list && strcmp(ibv_get_device_name(*list), name) != 0)
 		list++;
 	return list ? *list : NULL;
 }
 
-struct ibv_context *device_open(const char *name)
+struct ibv_context *verbs_device_open(const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL), *device = device_called(list, name);
+	struct ibv_device **list = ibv_get_device_list(NULL), *device = verbs_device_called(list, name);
 	struct ibv_context *context = NULL;
 	int error = ENODEV;
 
@@ -46,7 +46,7 @@ static bool says(const char *path, const char *word)
 }
 
 /* The kernel lists the interfaces of Ethernet's GIDs. An interface of InfiniBand has one of the port's GIDs. */
-bool device_may_own(const char *device_path, const struct own_interface *interface)
+bool verbs_device_may_own(const char *device_path, const struct own_interface *interface)
 {
 	const uint8_t *gid = interface->gid;
 	char pattern[320], word[64];
@@ -67,7 +67,7 @@ bool device_may_own(const char *device_path, const struct own_interface *interfa
 	return may;
 }
 
-int gid_next(struct ibv_context *context, uint8_t port, unsigned from, struct ibv_gid_entry *entry)
+int verbs_gid_next(struct ibv_context *context, uint8_t port, unsigned from, struct ibv_gid_entry *entry)
 {
 	int error = ENOENT;
 

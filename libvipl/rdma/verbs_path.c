@@ -4,7 +4,9 @@
  * path by rdma_cm. The accepting end uses the same one in the other direction.
  */
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/bytes.h"
 #include "base/log.h"
@@ -16,6 +18,7 @@
 #define PKEY_NUMBER   0x7fff
 #define PKEY_FULL     0x8000 /* without it, only full members can be talked to */
 #define LATEST_ROCE   2
+#define HEADERS	      96u /* bytes at most, with RoCE: as Linux reckons, iboe_get_mtu() */
 
 /*
  * A peer that gives no acknowledgement for 4.096 us * 2^18 * (6 + 1) = 7.5 s is gone, as InfiniBand's specification has it. Some
@@ -34,6 +37,7 @@ struct description_bytes {
 	uint8_t sl, traffic_class, hop_limit, rate, mtu;
 	uint8_t reads_answered, reads_asked; /* at a time */
 	uint8_t roce_version;
+	uint8_t takes_other; /* a requester: that of the answer */
 };
 
 _Static_assert(sizeof(struct description_bytes) <= DESCRIPTION_BYTES, "a description holds it");
@@ -48,21 +52,23 @@ static uint8_t roce_version(const struct ibv_gid_entry *entry)
 /* Finds the index of our GID at this interface, or at any if that is 0. */
 static int find_gid_at(const struct verbs_device *device, struct verbs_path *path, unsigned interface)
 {
-	const uint8_t wanted = path->roce_version;
+	const uint8_t wanted = path->roce_version || !device->is_ethernet ? path->roce_version : LATEST_ROCE;
+	const bool is_only = path->roce_version && path->is_agreed;
 	struct ibv_gid_entry entry;
 	bool is_found = false;
 	int error;
 
-	for (unsigned next = 0; !(error = gid_next(device->context, device->port, next, &entry)); next = entry.gid_index + 1) {
+	for (unsigned next = 0; !(error = verbs_gid_next(device->context, device->port, next, &entry));
+	     next = entry.gid_index + 1) {
 		const uint8_t version = roce_version(&entry);
 
-		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (wanted && version != wanted) ||
+		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (is_only && version != wanted) ||
 		    (interface && entry.ndev_ifindex != interface))
 			continue;
 		is_found = true;
 		path->own_gid_index = (uint8_t)entry.gid_index;
 		path->roce_version = version;
-		if (version == wanted || version == LATEST_ROCE)
+		if (version == wanted)
 			return 0;
 	}
 	if (error != ENOENT)
@@ -71,8 +77,9 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 }
 
 /*
- * Finds the index of our GID, of the path's version of RoCE; if it has none, of the latest. 0 or errno; ENODEV: none. A VLAN may
- * have the same one, which leads elsewhere, so that of our interface comes first. Not all kernels tell the interface.
+ * Finds the index of our GID, of the path's version of RoCE, or else of the latest; of another one until both ends have agreed on
+ * it. 0 or errno; ENODEV: none. A VLAN may have the same one, which leads elsewhere, so that of our interface comes first. Not all
+ * kernels tell the interface.
  */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path)
 {
@@ -131,18 +138,27 @@ static int ask_port(const struct verbs_device *device, struct verbs_path *path)
 	return 0;
 }
 
+static void tell_lack(const struct verbs_device *device, const struct verbs_path *path, bool has_gid)
+{
+	const char *name = ibv_get_device_name(device->context->device);
+
+	if (has_gid)
+		log_error_ratelimited("RDMA device %s: its port has no partition key for a connection", name);
+	else if (path->is_agreed && path->roce_version)
+		log_error_ratelimited("RDMA device %s: its port has no GID of RoCE v%u for a connection, which the peer's has", name,
+				      path->roce_version);
+	else
+		log_error_ratelimited("RDMA device %s: its port has no GID for a connection; if another device has the address now, "
+				      "as after a bond's failover, the NIC has to be opened anew",
+				      name);
+}
+
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
-	const char *lacks = "GID";
-	int error = verbs_path_find_gid(device, path);
+	const int lacks = verbs_path_find_gid(device, path), error = lacks ? lacks : find_pkey(device, path);
 
-	if (!error) {
-		lacks = "partition key";
-		error = find_pkey(device, path);
-	}
 	if (error == ENODEV)
-		log_error_ratelimited("RDMA device %s: its port has no %s for a connection",
-				      ibv_get_device_name(device->context->device), lacks);
+		tell_lack(device, path, !lacks);
 	return error ? error : ask_port(device, path);
 }
 
@@ -174,12 +190,27 @@ static uint8_t reads_at_once(int limit)
 	return (uint8_t)(limit < READS_AT_ONCE ? limit : READS_AT_ONCE);
 }
 
+/* The port's MTU is that of its largest interface: a VLAN may have less. */
+static void limit_mtu(struct verbs_path *path, const struct verbs_device *device, int socket)
+{
+	struct ifreq interface = {.ifr_ifindex = (int)device->interface};
+
+	if (!device->is_ethernet || ioctl(socket, SIOCGIFNAME, &interface) || ioctl(socket, SIOCGIFMTU, &interface))
+		return;
+	while (path->mtu > IBV_MTU_256 && (128u << path->mtu) + HEADERS > (unsigned)interface.ifr_mtu)
+		path->mtu--;
+}
+
 void verbs_describe(struct device_endpoint *base, struct description *own)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	const struct ibv_device_attr *limits = &endpoint->device->limits;
-	const struct verbs_path *path = &endpoint->path;
-	struct description_bytes bytes = {
+	struct verbs_path *path = &endpoint->path;
+	struct description_bytes bytes;
+
+	if (!path->is_agreed) /* a requester's: the server takes no more than it is told */
+		limit_mtu(path, endpoint->device, own->socket);
+	bytes = (struct description_bytes){
 		.sl = path->sl,
 		.traffic_class = path->traffic_class,
 		.hop_limit = path->hop_limit,
@@ -188,6 +219,7 @@ void verbs_describe(struct device_endpoint *base, struct description *own)
 		.reads_answered = reads_at_once(limits->max_qp_rd_atom),
 		.reads_asked = reads_at_once(limits->max_qp_init_rd_atom),
 		.roce_version = path->roce_version,
+		.takes_other = !path->is_agreed,
 	};
 
 	bytes_put(bytes.qp, sizeof(bytes.qp), endpoint->qp->qp_num);
@@ -206,6 +238,7 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 	struct verbs_device *device = endpoint->device;
 	const struct in6_addr *own_host = verbs_own_host(device, host);
 	struct verbs_path *path = &endpoint->path;
+	int error;
 
 	*path = (struct verbs_path){
 		.own_lid = (uint16_t)bytes_get(bytes->peer_lid, sizeof(bytes->peer_lid)),
@@ -216,6 +249,7 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 		.hop_limit = bytes->hop_limit,
 		.rate = bytes->rate,
 		.roce_version = bytes->roce_version,
+		.is_agreed = !bytes->takes_other,
 		.mtu = IBV_MTU_4096,
 	};
 	if (!own_host)
@@ -229,7 +263,9 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 		if (ibv_query_gid(device->context, device->port, 0, &path->own_gid))
 			return errno ? errno : EIO;
 	}
-	return verbs_path_complete(device, path);
+	error = verbs_path_complete(device, path);
+	path->is_agreed = true;
+	return error;
 }
 
 /* ---- the queue pair ---- */
@@ -313,6 +349,22 @@ int verbs_endpoint_start(struct verbs_endpoint *endpoint)
 	return begin_sending(endpoint);
 }
 
+/* The requester's path, as the server has answered. The server's port may demand a GRH where ours does not. 0 or errno. */
+static int agree(struct verbs_endpoint *endpoint, const struct description_bytes *bytes)
+{
+	struct verbs_path *path = &endpoint->path;
+	const uint8_t told = path->roce_version;
+	int error;
+
+	if (!path->hop_limit)
+		path->hop_limit = bytes->hop_limit;
+	path->is_agreed = true;
+	if (told)
+		path->roce_version = bytes->roce_version;
+	error = verbs_path_complete(endpoint->device, path);
+	return error == ENODEV && path->roce_version != told ? EPROTO : error;
+}
+
 int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect_info *own, const struct connect_info *peer,
 		struct description *description)
 {
@@ -325,12 +377,10 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 	memcpy(&bytes, description->bytes, sizeof(bytes));
 	if (bytes.mtu < IBV_MTU_256 || bytes.mtu > IBV_MTU_4096)
 		return EPROTO;
-	/* The server's port may demand a GRH where ours does not. */
-	if (!accepts && !endpoint->path.hop_limit)
-		endpoint->path.hop_limit = bytes.hop_limit;
-	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : verbs_path_complete(endpoint->device, &endpoint->path);
+	error = accepts ? reverse_path(endpoint, &bytes, &peer->host) : agree(endpoint, &bytes);
 	if (error)
 		return error;
+	limit_mtu(&endpoint->path, endpoint->device, description->socket);
 	if (!accepts && endpoint->path.own_lid != told) /* so the caller asks again */
 		return cause("the port's LID, which the peer was told", ETIMEDOUT);
 	if (bytes.mtu < endpoint->path.mtu)

@@ -330,7 +330,8 @@ TEST_P(Adapter, IsReachedAtEachKindOfAddress)
 INSTANTIATE_TEST_SUITE_P(Adapters, Adapter, testing::ValuesIn(fake_adapters()), ByName());
 
 // Connects the NICs of two adapters, of which the first one requests, and calls `check`.
-void connect_two(const char *first, const char *second, const std::function<void(VIP_VI_HANDLE, VIP_VI_HANDLE)> &check)
+void connect_two(const char *first, const char *second, const std::function<void(VIP_VI_HANDLE, VIP_VI_HANDLE)> &check,
+		 VIP_RETURN wanted = VIP_SUCCESS)
 {
 	fake_reset();
 	fake_device devices[2];
@@ -365,8 +366,8 @@ void connect_two(const char *first, const char *second, const std::function<void
 	VIP_VI_ATTRIBUTES theirs;
 	VIP_CONN_HANDLE conn = nullptr;
 	EXPECT_EQ(VipConnectWait(nics[1], door.get(), PATIENCE, from.get(), &theirs, &conn), VIP_SUCCESS);
-	EXPECT_EQ(VipConnectAccept(conn, vis[1]), VIP_SUCCESS);
-	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, vis[1]), wanted == VIP_SUCCESS ? VIP_SUCCESS : VIP_TIMEOUT);
+	EXPECT_EQ(requested.get(), wanted);
 	check(vis[0], vis[1]);
 	for (VIP_NIC_HANDLE nic : nics)
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
@@ -381,6 +382,52 @@ TEST(TwoDevices, OfOneCardAreTwoNics)
 		EXPECT_EQ(state_of(requester), VIP_STATE_CONNECTED);
 		EXPECT_EQ(state_of(server), VIP_STATE_CONNECTED);
 	});
+}
+
+void expect_gids_of(ibv_gid_type type)
+{
+	uint32_t numbers[2];
+
+	ASSERT_EQ(fake_qps(numbers, 2), 2);
+	for (uint32_t number : numbers) {
+		ibv_gid_entry entry{};
+		const uint32_t index = qp_attributes(Vi{nullptr, number}).ah_attr.grh.sgid_index;
+
+		EXPECT_EQ(ibv_query_gid_ex(fake_qp(number)->context, 1, index, &entry, 0), 0);
+		EXPECT_EQ(entry.gid_type, static_cast<uint32_t>(type));
+	}
+}
+
+TEST(TwoDevices, TakeTheLatestVersionOfRoceThatBothHave)
+{
+	const struct {
+		const char *requester, *server;
+		ibv_gid_type type;
+	} cases[] = {
+		{"mlx5_roce", "mlx5_roce", IBV_GID_TYPE_ROCE_V2},   {"mlx5_roce", "mlx4_roce", IBV_GID_TYPE_ROCE_V1},
+		{"mlx4_roce", "mlx5_roce", IBV_GID_TYPE_ROCE_V1},   {"bnxt_re", "vmw_pvrdma", IBV_GID_TYPE_ROCE_V1},
+		{"vmw_pvrdma", "vmw_pvrdma", IBV_GID_TYPE_ROCE_V1}, {"rxe", "mlx5_roce", IBV_GID_TYPE_ROCE_V2},
+		{"mlx5_roce", "rxe", IBV_GID_TYPE_ROCE_V2},
+	};
+
+	for (const auto &each : cases) {
+		SCOPED_TRACE(std::string(each.requester) + " " + each.server);
+		connect_two(each.requester, each.server, [&](VIP_VI_HANDLE, VIP_VI_HANDLE) { expect_gids_of(each.type); });
+	}
+}
+
+TEST(TwoDevices, WithoutACommonVersionOfRoceDoNotConnect)
+{
+	for (const bool is_server : {false, true}) {
+		const Child child = passing_child({}, [&] {
+			connect_two(
+				is_server ? "rxe" : "vmw_pvrdma", is_server ? "vmw_pvrdma" : "rxe", [](VIP_VI_HANDLE, VIP_VI_HANDLE) {},
+				VIP_NOT_REACHABLE);
+		});
+		const std::string said = std::string("RDMA device mlx5_0: its port has no GID of RoCE v") + (is_server ? "1" : "2") +
+					 " for a connection, which the peer's has";
+		EXPECT_NE(child.err.find(said), std::string::npos) << child.err;
+	}
 }
 
 // A virtual function shares its LID with others, so it gets no packets without a GRH.

@@ -63,6 +63,28 @@ TEST_F(Paths, HaveTheMtuThatThePortHasWhenTheyAreMade)
 	expect_traffic(a, b);
 }
 
+// The port's is that of its largest interface, and rdma_cm of the fake knows no other.
+TEST_F(Paths, HaveTheMtuThatFitsTheirInterface)
+{
+	const std::pair<int, ibv_mtu> cases[] = {
+		{9000, IBV_MTU_1024}, {1024 + 96, IBV_MTU_1024}, {1024 + 95, IBV_MTU_512}, {512 + 96, IBV_MTU_512}, {300, IBV_MTU_256}};
+
+	for (const auto &[mtu, wanted] : cases) {
+		fake_device device;
+
+		fake_device_default(&device);
+		device.addresses[0] = "10.9.8.1";
+		device.vlan[0] = "10.9.9.1";
+		device.vlan_mtu = mtu;
+		fake_set_devices(1, &device);
+		open("eth0.100");
+		make_pair();
+		expect_mtu(wanted);
+		expect_traffic(a, b);
+		start_over();
+	}
+}
+
 TEST_F(Paths, WhosePartitionCannotBeReadAreErrorResource)
 {
 	open_infiniband();

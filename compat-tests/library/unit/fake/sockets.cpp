@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cstdarg>
 #include <dlfcn.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -168,6 +171,29 @@ extern "C" int setsockopt(int fd, int level, int name, const void *value, sockle
 	}
 	// The addresses that stand for IPv6 ones are of IPv4.
 	return level == IPPROTO_IPV6 && name == IPV6_V6ONLY ? 0 : NEXT(setsockopt)(fd, level, name, value, length);
+}
+
+extern "C" int ioctl(int fd, unsigned long request, ...) noexcept
+{
+	va_list args;
+
+	va_start(args, request);
+	void *arg = va_arg(args, void *);
+	va_end(args);
+	auto *interface = static_cast<ifreq *>(arg);
+	if (request == SIOCGIFNAME) {
+		snprintf(interface->ifr_name, sizeof interface->ifr_name, "%d", interface->ifr_ifindex);
+		return 0;
+	}
+	if (request != SIOCGIFMTU)
+		return NEXT(ioctl)(fd, request, arg);
+	const unsigned index = static_cast<unsigned>(atoi(interface->ifr_name));
+	std::lock_guard<std::mutex> lock(world().mutex);
+	interface->ifr_mtu = 9000;
+	for (size_t i = 0; i < world().devices.size(); i++)
+		if (index == interface_index(i, true) && world().devices[i]->cfg.vlan_mtu)
+			interface->ifr_mtu = world().devices[i]->cfg.vlan_mtu;
+	return 0;
 }
 
 extern "C" int bind(int fd, const sockaddr *address, socklen_t length) noexcept
