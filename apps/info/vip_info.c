@@ -333,7 +333,7 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 static int show(const struct settings *settings)
 {
 	struct candidates list;
-	int nics = 0, error = candidates_find(&list, NULL, UINT_MAX);
+	int nics = 0, error = candidates_find(&list, NULL, INT_MAX);
 	bool is_first = true, is_about_all;
 
 	if (error)

@@ -227,6 +227,20 @@ class Candidates(unittest.TestCase):
         shell("rdma link add vipmac type rxe netdev ivipmac")
         expect_message(self.pair_at("vipmac"))
 
+    def test_no_other_device_is_opened(self):
+        for name in ["vipvlan", "ivip.100", "vipsame@10.77.3.4"]:
+            with subprocess.Popen([PINGPONG, "--nic=" + name], stderr=subprocess.PIPE, text=True,
+                                  env={**os.environ, "VIPL_LOG": "info"}) as server:
+                told = None
+                for told in server.stderr:
+                    if " is RDMA device " in told:
+                        break
+                at = "/proc/%d/fd/" % server.pid
+                files = {os.readlink(at + each) for each in os.listdir(at) if "uverbs" in os.readlink(at + each)}
+                server.kill()
+            self.assertIn(name + " is RDMA device", told)
+            self.assertEqual(len(files), 1, files)
+
     def test_vip_run_tells_what_the_names_mean(self):
         done = run(RUN, "--check", PINGPONG)
         self.assertRegex(done.stdout, r"(?m)^nic\d+: RDMA device vipvlan port 1, ivipvlan, 10\.77\.3\.1$")
