@@ -1,20 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 # Installs into a directory of its own, and builds and runs a small program with the installed files, in
-# each way that docs/PORTING.md names.
+# each way that docs/PORTING.md names. Then makes the static library with each linker that there is, and configures the
+# sources as part of another project.
 #
 # CMake keeps the list of the files of the last installation, by which a user removes them. It stays as it was.
 #
-# usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" MAP OLD-PROGRAM [OTHER-BUILD]
+# usage: run.sh CMAKE BUILD-DIRECTORY LIBDIR CC CXX "FLAGS" SOURCES OLD-PROGRAM [OTHER-BUILD]
 # LIBDIR is below the prefix. OLD-PROGRAM was linked with another VIPL library. OTHER-BUILD, if given, is
 # installed there first.
 set -u
 
 if (($# < 8 || $# > 9)); then
-    echo "usage: $0 CMAKE BUILD-DIRECTORY LIBDIR CC CXX FLAGS MAP OLD-PROGRAM [OTHER-BUILD]" >&2
+    echo "usage: $0 CMAKE BUILD-DIRECTORY LIBDIR CC CXX FLAGS SOURCES OLD-PROGRAM [OTHER-BUILD]" >&2
     exit 2
 fi
-cmake=$1 build=$2 libdir=$3 cc=$4 cxx=$5 map=$7 old=$8
+cmake=$1 build=$2 libdir=$3 cc=$4 cxx=$5 sources=$7 old=$8
 read -ra flags <<<"$6"
 trees=(${9:+"$9"} "$build")
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
@@ -24,7 +25,7 @@ trap 'exit 2' HUP INT TERM
 prefix=$work/installed
 unset LD_LIBRARY_PATH LD_PRELOAD DESTDIR
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
-mapfile -t api < <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$map" | sort)
+mapfile -t api < <(sed -n 's/^ *\(Vip[A-Za-z]*\);.*/\1/p' "$sources/libvipl/vipl.map" | sort)
 failed=0
 
 fail() {
@@ -67,10 +68,13 @@ for tree in "${trees[@]}"; do
     }
 done
 
-# A program can see the API in the static library, and nothing else.
-diff <(printf '%s\n' "${api[@]}") \
-    <(nm -g --defined-only "$prefix/$libdir/libvipl.a" | awk 'NF == 3 { print $3 }' | sort) ||
-    fail "libvipl.a does not have the API's names, or has others"
+# has_api FILE: a program can see the API in the static library, and nothing else but the compiler's own.
+has_api() {
+    diff <(printf '%s\n' "${api[@]}") \
+        <(nm -g --defined-only "$1" | awk 'NF == 3 && $3 !~ /^__x86[.]get_pc_thunk[.]/ { print $3 }' | sort) ||
+        fail "$1 does not have the API's names, or has others"
+}
+has_api "$prefix/$libdir/libvipl.a"
 
 # pkg-config's output has to be split into words.
 # shellcheck disable=SC2046
@@ -107,6 +111,31 @@ if "$cmake" -S "$here/project" -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" 
 else
     cat "$work/log" >&2
     fail "a project of CMake's cannot be built"
+fi
+
+# The command that has made the static library, with each linker, and a program by that linker.
+if [[ -e $build/build.ninja ]]; then
+    made=$(ninja -C "$build" -t commands libvipl/libvipl.a | tail -n 1)
+    for linker in bfd gold lld mold; do
+        "$cc" "-fuse-ld=$linker" -Wl,--version >/dev/null 2>&1 || continue
+        sh -c "$(sed "s| -nostdlib | -nostdlib -fuse-ld=$linker |; s| \(vipl\.o\)| $work/\1|g; s| \(libvipl\.a\)| $work/\1|g" <<<"$made")" ||
+            fail "$linker cannot make the static library"
+        has_api "$work/libvipl.a"
+        # shellcheck disable=SC2046
+        compile "by_$linker" "$cc" "-fuse-ld=$linker" $(pkg-config --cflags vipl) "$here/program.c" "$work/libvipl.a" \
+            $(pkg-config --static --libs vipl | tr ' ' '\n' | grep -vx -- -lvipl)
+        works "by_$linker" static
+        rm -f "$work/libvipl.a"
+    done
+fi
+
+# With a level of fortification of the packager's own, of which the first file that is compiled would warn.
+if ! "$cmake" -S "$here/subproject" -B "$work/subproject" -DLIBVIPL="$sources" -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+    -DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON \
+    -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_C_COMPILER="$cc" -DCMAKE_C_FLAGS="${flags[*]} -D_FORTIFY_SOURCE=3" >"$work/log" 2>&1 ||
+    ! "$cmake" --build "$work/subproject" --target vipl_own_calls >>"$work/log" 2>&1; then
+    cat "$work/log" >&2
+    fail "it cannot be part of another project"
 fi
 
 # vip_run finds the installed library, and no other.
