@@ -160,6 +160,7 @@ def overview(header, functions, release):
             text += f'.SS "{escape(chapter)}"\n'
             chapter = None
         text += entry(with_names(found["name"]), escape(found["about"]))
+    text += '.SH EXAMPLES\nSmall programs with explanations are in apps/examples of the sources, or come with the development package.\n'
     return text + '.SH "SEE ALSO"\n.BR vipl (7)\n'
 
 

@@ -138,6 +138,9 @@ if ! "$cmake" -S "$here/subproject" -B "$work/subproject" -DLIBVIPL="$sources" -
     fail "it cannot be part of another project"
 fi
 
+"$here/examples.sh" "$sources/apps/examples" "$work/examples" CC="$cc ${flags[*]}" LDFLAGS="-Wl,-rpath,$prefix/$libdir" ||
+    fail "the examples do not work"
+
 # vip_run finds the installed library, and no other.
 "$prefix/bin/vip_run" --check --nic=nic0=via_lo "$old" |
     grep -q "^LD_LIBRARY_PATH=$prefix/$libdir/libvipl" || fail "vip_run does not find the library"

@@ -1,0 +1,40 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+# examples.sh EXAMPLES DIRECTORY [VARIABLE=VALUE]...: copies the examples to the directory, builds them by their own Makefile
+# with the libvipl that pkg-config finds, and runs them over via_lo: each has to say what it says there.
+set -u
+examples=$1 work=$2
+shift 2
+cp -r "$examples" "$work" && cd "$work" && make -s "CFLAGS=-O2 -Wall -Wextra -Werror" "$@" || exit 1
+# Both ends start at once, and on a busy machine a server may begin to wait seconds after the request.
+export VIPL_NIC_MAP=nic0=via_lo VIPL_GRACE_MSEC=60000
+failed=0
+
+# together TEXT PROGRAM...: runs the programs at once. All have to succeed, and print these lines, in any order.
+together() {
+    local expected=$1 program pids=()
+    shift
+    : >said
+    for program; do
+        # shellcheck disable=SC2086 # its arguments
+        ./$program >>said &
+        pids+=($!)
+    done
+    for program; do
+        wait -n || {
+            echo "$0: one of these has failed: $*" >&2
+            failed=1
+            kill "${pids[@]}" 2>/dev/null # those that wait for it
+        }
+    done
+    diff <(printf '%b' "$expected" | sort) <(sort said) >&2 || failed=1
+}
+
+together 'the client says: hello, server\nthe server says: hello, client\n' hello_server hello_client
+together 'client 1 says: hello, server\nclient 2 says: hello, server\nthe server says: hello, client\nthe server says: hello, client\n' \
+    cq_server hello_client hello_client
+together 'the client says: hello, server\nthe server says: hello, client\nthe connection is lost: the client has disconnected, or is gone\n' \
+    error_handler hello_client
+together 'hello from the left\nhello from the right\n' 'peers left' 'peers right'
+together 'the client has written: hello, memory (42)\n' rdma_write 'rdma_write localhost'
+exit "$failed"
