@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""tool.py wire|hosts|arguments|home|kernels: tests what of tools/with-hosts, with-rxe and setup needs no guest."""
+"""tool.py wire|hosts|arguments|home|kernels|elsewhere: tests what of tools/with-hosts, with-rxe and setup needs no guest."""
 
 import contextlib
 import io
@@ -342,11 +342,11 @@ class HomeTest(unittest.TestCase):
         self.assertEqual((98, "no guest\n"), (done.returncode, done.stderr))
 
 
-# Stand for apt: what Debian offers lies in $PACKAGES.
+# Stand for apt: what Debian, or Ubuntu, offers lies in $PACKAGES.
 APT_CACHE = """#!/bin/sh
 for word; do
     case $word in
-        linux-image-amd64) cat "$PACKAGES/metapackage" ;;
+        linux-image-amd64 | linux-image-generic) cat "$PACKAGES/$word" ;;
         linux-image-*) dpkg-deb --field "$PACKAGES/$word"_1_amd64.deb ;;
     esac
 done
@@ -363,12 +363,17 @@ done
 
 
 class KernelsTest(unittest.TestCase):
-    """Debian's kernel is in one package, or, since Linux 7.2, in three with an empty one that needs them."""
+    """Debian's kernel is in one package, or, since Linux 7.2, in three with an empty one that needs them. Ubuntu's modules are in
+    packages of their own, one of which the metapackage alone needs."""
 
     WHOLE = {"linux-image-6-amd64": ("boot/vmlinuz-6-amd64", "lib/modules/6-amd64/kernel/a.ko")}
     SPLIT = {"linux-image-7+deb-amd64": (), "linux-base-7+deb-amd64": ("usr/lib/modules/7+deb-amd64/modules.order",),
              "linux-binary-7+deb-amd64": ("usr/lib/modules/7+deb-amd64/vmlinuz",),
              "linux-modules-7+deb-amd64": ("usr/lib/modules/7+deb-amd64/kernel/a.ko",)}
+    UBUNTU = {"linux-image-6-45-generic": ("boot/vmlinuz-6-45-generic",),
+              "linux-modules-6-45-generic": ("lib/modules/6-45-generic/kernel/b.ko",),
+              "linux-modules-extra-6-45-generic": ("lib/modules/6-45-generic/kernel/a.ko",)}
+    ALL = (WHOLE, "6-amd64"), (SPLIT, "7+deb-amd64"), (UBUNTU, "6-45-generic")
 
     def setUp(self):
         self.root = self.enterContext(tempfile.TemporaryDirectory())
@@ -396,11 +401,14 @@ class KernelsTest(unittest.TestCase):
 
     def offer(self, packages, leaves_out=()):
         names = list(packages)
+        extra = ["%s (= 1)" % name for name in names if "-extra-" in name]
         for name in names:
-            depends = ", ".join("%s (= 1)" % part for part in names[1:]) if name == names[0] else "kmod"
+            depends = ", ".join("%s (= 1)" % part for part in names[1:] if "-extra-" not in part) if name == names[0] else "kmod"
             if name not in leaves_out:
                 self.package(name, packages[name], "initramfs-tools | dracut, " + depends if depends else "kmod")
-        self.write("offer/metapackage", "Package: linux-image-amd64\nDepends: linux-base-amd64 (= 1), %s (= 1)\n" % names[0])
+        metapackage = "linux-image-generic" if extra else "linux-image-amd64"
+        self.write("offer/" + metapackage, "Package: %s\nDepends: %s\n" % (
+            metapackage, ", ".join(["linux-base-amd64 (= 1)", "%s (= 1)" % names[0], *extra])))
         return "%s/offer/%s_1_amd64.deb" % (self.root, names[0])
 
     def setup(self, *words):
@@ -413,16 +421,17 @@ class KernelsTest(unittest.TestCase):
             self.assertTrue(os.path.exists(os.path.join(directory, name)), name)
 
     def test_the_system_s(self):
-        for packages, version in (self.WHOLE, "6-amd64"), (self.SPLIT, "7+deb-amd64"):
+        for packages, version in self.ALL:
             with self.subTest(version):
                 self.offer(packages)
                 done = self.setup("guest")
                 self.assertEqual(0, done.returncode, done.stderr)
                 self.expect_kernel(self.root + "/cache/libvipl/kernel", version)
                 shutil.rmtree(self.root + "/cache/libvipl/kernel")
+                shutil.rmtree(self.root + "/offer")
 
     def test_of_a_file(self):
-        for packages, version in (self.WHOLE, "6-amd64"), (self.SPLIT, "7+deb-amd64"):
+        for packages, version in self.ALL:
             with self.subTest(version):
                 done = self.setup("kernel", self.offer(packages))
                 self.assertEqual(0, done.returncode, done.stderr)
@@ -450,7 +459,7 @@ class KernelsTest(unittest.TestCase):
     def test_the_newest_where_it_cannot_be_had(self):
         for release, unreachable in (False, False), (True, True), (True, False):
             with self.subTest(release=release, unreachable=unreachable):
-                self.write("offer/metapackage", "")
+                self.write("offer/linux-image-amd64", "")
                 if release:
                     self.write("offer/debian/dists/stable/Release", "Codename: later\n")
                 if unreachable:
@@ -461,8 +470,33 @@ class KernelsTest(unittest.TestCase):
                 shutil.rmtree(self.root + "/offer")
 
 
+class ElsewhereTest(unittest.TestCase):
+    """Without apt-get setup goes on with what is there, and names the packages of what is not."""
+
+    def setup_without(self, *programs):
+        """All programs of this machine are there but these and apt-get. Nothing is written outside of a directory of its own."""
+        root = self.enterContext(tempfile.TemporaryDirectory())
+        os.mkdir(root + "/bin")
+        for directory in "/usr/bin", "/usr/sbin":
+            for name in os.listdir(directory):
+                if name not in {"apt-get", *programs} and not os.path.lexists(os.path.join(root, "bin", name)):
+                    os.symlink(os.path.join(directory, name), os.path.join(root, "bin", name))
+        return run("bash", TOOLS + "/setup", "build", env=dict(os.environ, PATH=root + "/bin", XDG_CACHE_HOME=root + "/cache"))
+
+    def test_what_only_tests_need_is_missing(self):
+        done = self.setup_without("abidiff")
+        self.assertEqual((0, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, "(?m)^Fedora, Rocky: dnf install.* libabigail")
+
+    def test_what_building_needs_is_missing(self):
+        done = self.setup_without("ninja")
+        self.assertEqual((1, ""), (done.returncode, done.stdout))
+        self.assertRegex(done.stderr, "(?m)^openSUSE: *zypper install.* ninja")
+        self.assertNotIn("cmake", done.stderr)
+
+
 if __name__ == "__main__":
     cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest, "home": HomeTest,
-             "kernels": KernelsTest}[sys.argv[1]]
+             "kernels": KernelsTest, "elsewhere": ElsewhereTest}[sys.argv[1]]
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
     sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())
