@@ -177,10 +177,13 @@ class Release(unittest.TestCase):
         self.assertEqual(found(r"^## (.*?),? ", "CHANGELOG.md"), version)
         self.assertEqual(found(r"^Version: *(\S+)", "packaging/libvipl.spec"), version)
         self.assertEqual(found(r"^%changelog\n\*.* - (\S+)-1$", "packaging/libvipl.spec"), version)
+        self.assertEqual(found(r"^version: (\S+)$", "CITATION.cff"), version)
+        self.assertEqual(found(r"^  version = {(\S+)},$", "docs/papers.bib"), version)
 
     def test_its_date_is_the_same_everywhere(self):
         date = found(r"^set\(RELEASE_DATE (\S+)\)", "CMakeLists.txt")
         self.assertEqual(iso(found(r"^## .*?, (.*)", "CHANGELOG.md"), "%d %B %Y"), date)
+        self.assertEqual(found(r"^date-released: (\S+)$", "CITATION.cff"), date)
         self.assertEqual(iso(found(r"^ -- .*>  \w+, (.*) \d\d:", "debian/changelog"), "%d %b %Y"), date)
         self.assertEqual(iso(found(r"^%changelog\n\* \w+ (\w+ \d+ \d+) ", "packaging/libvipl.spec"), "%b %d %Y"), date)
 
