@@ -2,6 +2,7 @@
 #include "common.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -36,6 +37,36 @@ const char *status_error(VIP_UINT32 status)
 	VIPL_STATUS_ERRORS(CHECK)
 #undef CHECK
 	return "no error";
+}
+
+/* "flushed" of DESC_FLUSHED_ERROR, "rdma-prot" of RDMA_PROT_ERROR. Returns the end of the text. */
+static char *add_word(char *text, const char *name)
+{
+	const char *from = strncmp(name, "DESC_", 5) ? name : name + 5, *end = strstr(name, "_ERROR");
+
+	for (*text++ = ' '; from < end; ++from)
+		*text++ = *from == '_' ? '-' : (char)tolower((unsigned char)*from);
+	*text = '\0';
+	return text;
+}
+
+const char *status_words(VIP_UINT32 status, char text[STATUS_TEXT_MAX])
+{
+	static const char *const operations[] = {"send", "receive", "rdma-write", "remote-rdma-write", "rdma-read", "5", "6", "7"};
+	char *end = text + sprintf(text, "0x%x: op=%s", status, operations[(status & VIP_STATUS_OP_MASK) / VIP_STATUS_OP_RECEIVE]);
+
+	if (status & VIP_STATUS_DONE)
+		end += sprintf(end, " done");
+	if (status & VIP_STATUS_IMMEDIATE)
+		end += sprintf(end, " immediate");
+#define WORD(name, sense)               \
+	if (status & VIP_STATUS_##name) \
+		end = add_word(end, #name);
+	VIPL_STATUS_ERRORS(WORD)
+#undef WORD
+	if (status & VIP_STATUS_RESERVED)
+		sprintf(end, " reserved=0x%x", status & VIP_STATUS_RESERVED);
+	return text;
 }
 
 /* Prints one line in one write(), so that lines of several processes do not mix. `end` follows the message. */

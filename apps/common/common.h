@@ -27,8 +27,14 @@ extern const char *program_name;
 /* Returns "VIP_TIMEOUT" and the like. */
 const char *return_name(VIP_RETURN code);
 
+/* The size of a buffer for the words of any status. */
+#define STATUS_TEXT_MAX 192
+
 /* Says what went wrong with a descriptor, by its status: "VIP_STATUS_LENGTH_ERROR (its sense)". */
 const char *status_error(VIP_UINT32 status);
+
+/* Says what each bit of a status means: "0x10021: op=receive done flushed". vipl(7) lists the words. */
+const char *status_words(VIP_UINT32 status, char text[STATUS_TEXT_MAX]);
 
 /* Prints one message on standard error: the failed action, the code's name, its meaning. */
 void complain_code(VIP_RETURN code, const char *format, ...) __attribute__((format(printf, 2, 3)));

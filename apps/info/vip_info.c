@@ -7,10 +7,12 @@
 #include "health.h"
 #include "offers.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *program_name = "vip_info";
@@ -282,10 +284,33 @@ static void usage(void)
 	     "                  device via_lo)\n"
 	     "  -p, --problems  only that list, and what is missing; opens no NIC\n"
 	     "  -j, --json      print JSON; attributes have the names of VIP_NIC_ATTRIBUTES\n"
+	     "  -s, --status=NUMBER  say in words what this Status of a descriptor means, and end\n"
 	     "  -h, --help      print this and end\n"
 	     "      --version   print the version and end\n"
 	     "\n"
 	     "Exit status: 0 ok, 1 no NIC can be used or the output is lost, 2 wrong usage.");
+}
+
+/* Decimal, or hexadecimal with 0x. Returns the exit status. */
+static int explain_status(const char *number)
+{
+	bool is_hex = !strncmp(number, "0x", 2) || !strncmp(number, "0X", 2);
+	const char *digits = is_hex ? number + 2 : number;
+	char text[STATUS_TEXT_MAX];
+	unsigned long status;
+
+	errno = 0;
+	status = strtoul(digits, NULL, is_hex ? 16 : 10);
+	if (!*digits || strspn(digits, is_hex ? "0123456789abcdefABCDEF" : "0123456789") != strlen(digits) || errno ||
+	    status > UINT32_MAX) {
+		complain("\"%s\" is no status: a number of 32 bits, decimal or with 0x", number);
+		return EXIT_USAGE;
+	}
+	puts(status_words((VIP_UINT32)status, text));
+	for (VIP_UINT32 bit = 1; bit & (VIP_STATUS_DONE | VIP_STATUS_ERROR_MASK); bit <<= 1)
+		if (status & bit & VIP_STATUS_ERROR_MASK)
+			printf("    %s\n", status_error(bit));
+	return EXIT_OK;
 }
 
 /* Returns -1 to go on, or else the exit status. */
@@ -295,13 +320,14 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 		{"nic", required_argument, NULL, 'n'},
 		{"problems", no_argument, NULL, 'p'},
 		{"json", no_argument, NULL, 'j'},
+		{"status", required_argument, NULL, 's'},
 		{"help", no_argument, NULL, 'h'},
 		{"version", no_argument, NULL, 'v'},
 		{NULL, 0, NULL, 0},
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "n:pjh", options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "n:pjs:h", options, NULL)) != -1) {
 		switch (option) {
 		case 'n':
 			s->nic = optarg;
@@ -312,6 +338,8 @@ static int parse_arguments(int argc, char **argv, struct settings *s)
 		case 'j':
 			s->json = true;
 			break;
+		case 's':
+			return explain_status(optarg);
 		case 'h':
 			usage();
 			return EXIT_OK;

@@ -61,8 +61,10 @@ static void must(VIP_RETURN code, const char *what)
 /* Ends the program unless the descriptor, which was taken off its queue, is done without an error. */
 static void must_be_done(VIP_RETURN code, const VIP_DESCRIPTOR *descriptor, const char *what)
 {
+	char text[STATUS_TEXT_MAX];
+
 	if (code == VIP_DESCRIPTOR_ERROR && descriptor)
-		complain("%s: %s", what, status_error(descriptor->CS.Status));
+		complain("%s: %s: status %s", what, status_error(descriptor->CS.Status), status_words(descriptor->CS.Status, text));
 	must(code, what);
 }
 
