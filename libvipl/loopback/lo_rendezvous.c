@@ -140,5 +140,5 @@ void loopback_tell_no_match(const struct discriminator *wanted)
 		log_info("no permitted listener for this discriminator, but user %u listens, by the number that this user has there (see "
 			 "VIPL_LO_USERS)", user);
 	else
-		log_info("no permitted listener for this discriminator in this network namespace (docs/PORTING.md, *Containers*)");
+		log_info("no permitted listener for this discriminator in this network namespace (docs/OPERATING.md)");
 }
