@@ -4,7 +4,7 @@
 
 The targets of the documents' links exist, files as well as headings, and all files name only documents and chapters that
 exist: docs/X.md, *Chapter*. vipl.h and vipl(7) have exactly the settings of libvipl's table, with the same defaults and
-limits, and the documents name no other setting. The version and its date are the same wherever they stand, and each
+limits, and the documents name no other setting. OPERATING.md tells of each code what to do. The version and its date are the same wherever they stand, and each
 manual page that man3.py does not make has them."""
 
 import datetime
@@ -154,6 +154,27 @@ class Settings(unittest.TestCase):
         for page in pages:
             names = {name for name in NAME.findall(read(page)) if not name.startswith("VIPL_BUILD_")}
             self.assertLessEqual(names, {*self.known, *self.others}, page)
+
+
+# --- codes
+
+CODE = re.compile(r"^(?:\t|#define )(VIP_\w+?)(?: = |\s+)(0x[0-9a-fA-F]+|\d+)\b(?!\.)", re.M)
+
+
+class Codes(unittest.TestCase):
+    def test_each_that_a_program_can_print_has_a_row(self):
+        """VIP_RETURN, VIP_ERROR_CODE and the error bits of a status, with their numbers."""
+        header = read(SOURCES / "include/vipl.h")
+        kinds = [re.search(r"\{\n((?:\t.*\n)*)\} %s;" % name, header)[1] for name in ("VIP_RETURN", "VIP_ERROR_CODE")]
+        bits = "\n".join(re.findall(r"^#define VIP_STATUS_\w+_ERROR .*$", header, re.M))
+        codes = [(name, int(value, 0)) for kind in (*kinds, bits) for name, value in CODE.findall(kind) if name != "VIP_SUCCESS"]
+        self.assertEqual(len(codes), 17 + 11 + 8)
+        rows = read(SOURCES / "docs/OPERATING.md").split("\n## ")[1]
+        for name, value in codes:
+            with self.subTest(name):
+                self.assertIn("`%s`" % name, rows)
+                number = hex(value) if "_STATUS_" in name else str(value)
+                self.assertRegex(rows, r"`%s`(\*\*)? \(%s\)" % (name, number))
 
 
 # --- the release
