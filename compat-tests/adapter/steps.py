@@ -97,7 +97,7 @@ def last_line(text):
 class Nic(ProgramStep):
     """Whether the library opens the NIC, and what it makes of it, which its log says, too."""
 
-    environment = {"VIPL_LOG": "info"}
+    environment = {"VIPL_LOG": "info,plain"}
     LIMIT = 120  # seconds
 
     def __init__(self, nic):

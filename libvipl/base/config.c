@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "standard_error.h"
 
 #define PREFIX "VIPL_"
+#define PLAIN  ",plain" /* behind the level of VIPL_LOG: lines without stamps */
 
 static struct config current = {.hosts = "/etc/vip_hosts"};
 
@@ -52,9 +54,17 @@ static __attribute__((format(printf, 1, 2))) void warn(const char *format, ...)
 	va_end(args);
 }
 
-static int word_index(const char *words, const char *value)
+/* Where ",plain" begins, or the end. */
+static size_t plain_at(const char *value)
 {
 	size_t length = strlen(value);
+	bool is_plain = length >= strlen(PLAIN) && !strcmp(value + length - strlen(PLAIN), PLAIN);
+
+	return is_plain ? length - strlen(PLAIN) : length;
+}
+
+static int word_index(const char *words, const char *value, size_t length)
+{
 	int index = 0;
 
 	for (; *words; words += strcspn(words, " "), words += strspn(words, " "), index++)
@@ -78,7 +88,8 @@ static void read_setting(const struct setting *setting, const char *value)
 	if (!setting->number)
 		return;
 	if (setting->words) {
-		int index = word_index(setting->words, value);
+		size_t plain = setting->number == &current.log_level ? plain_at(value) : strlen(value);
+		int index = word_index(setting->words, value, plain);
 
 		if (index >= 0) {
 			*setting->number = (unsigned)index;
@@ -110,7 +121,11 @@ static void read_variable(const char *variable)
 
 static void read_environment(void)
 {
+	const char *log = getauxval(AT_SECURE) ? NULL : getenv(PREFIX "LOG");
+
 	standard_error_look();
+	if (!log || plain_at(log) == strlen(log))
+		standard_error_stamp();
 	for (size_t i = 0; i < SETTINGS; i++)
 		if (settings[i].number)
 			*settings[i].number = settings[i].initial;

@@ -25,9 +25,11 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cancel.h"
+#include "log_stamp.h"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
@@ -35,7 +37,14 @@
 #define TRIES 3 /* where there is room, and another writer was in the way */
 
 static atomic_bool was_closed;
+static bool is_stamped; /* written once, before the first line */
 static atomic_uint dropped; /* lines, since the last one that was written */
+
+void standard_error_stamp(void)
+{
+	log_stamp_look();
+	is_stamped = true;
+}
 
 void standard_error_look(void)
 {
@@ -178,10 +187,13 @@ void standard_error_line(const char *level, const char *format, va_list args)
 {
 	unsigned lost = atomic_exchange(&dropped, 0);
 	int saved = errno, cancel = cancel_hold(); /* the caller may hold locks */
-	char line[640];
-	size_t length;
+	char line[640 + LOG_STAMP_ROOM];
+	struct timespec now = {0};
+	size_t length = 0;
 
-	length = (size_t)snprintf(line, sizeof(line), "vipl: %s: ", level);
+	if (is_stamped && !clock_gettime(CLOCK_REALTIME, &now))
+		length = log_stamp(line, &now);
+	length += (size_t)snprintf(line + length, sizeof(line) - length, "vipl: %s: ", level);
 	if (lost)
 		length += (size_t)snprintf(line + length, sizeof(line) - length, "(%u line%s lost before) ", lost,
 					   lost == 1 ? " was" : "s were");

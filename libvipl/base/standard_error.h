@@ -11,6 +11,9 @@
 /* "vipl: LEVEL: ...", a line. errno stays as it is. */
 void standard_error_line(const char *level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
+/* Called before the first line: all lines begin with a stamp (log_stamp.h). */
+void standard_error_stamp(void);
+
 /* Called early: notices a closed standard error, whose number another file may get later. */
 void standard_error_look(void);
 

@@ -80,6 +80,8 @@ static void arrive(struct conversation *client)
 
 static void hear(struct conversation *client)
 {
+	char host[INET6_ADDRSTRLEN];
+
 	switch (conversation_hear(client)) {
 	case MESSAGE_NONE:
 		break;
@@ -88,9 +90,9 @@ static void hear(struct conversation *client)
 		arrive(client);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
-		log_warning_ratelimited("refused a request by another version of this library (%u, not %u)",
-					(unsigned)client->in.version,
-					(unsigned)client->watched.connector->device->version);
+		host_text(&client->peer.host, host);
+		log_warning_ratelimited("refused a request by another version of this library (%u, not %u) from %s",
+					(unsigned)client->in.version, (unsigned)client->watched.connector->device->version, host);
 		drop(client, MESSAGE_BAD_VERSION);
 		break;
 	case HEARD_CUT: /* soon there may be room for what it sends */

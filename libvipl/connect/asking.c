@@ -118,6 +118,13 @@ void connection_failed(struct connection *connection, VIP_RETURN reason, enum me
 	end_attempt(connection, reason, reason == VIP_TIMEOUT && may_come_back, last_word);
 }
 
+/* The host that is asked, for the log. */
+static const char *host_of(const struct connection *connection, char host[INET6_ADDRSTRLEN])
+{
+	host_text(&connection->target->host, host);
+	return host;
+}
+
 /* A host has not answered: the log tells where. */
 static void tell_silence(const struct connection *connection)
 {
@@ -127,9 +134,9 @@ static void tell_silence(const struct connection *connection)
 	char host[INET6_ADDRSTRLEN];
 
 	device->ops->place(device, &target->host, &target->wanted, connection->place, at);
-	host_text(&target->host, host);
-	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)", host,
-			(unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port)); /* or of IPv6 */
+	/* The port is at the same place in an IPv6 address. */
+	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)",
+			host_of(connection, host), (unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port));
 }
 
 static VIP_RETURN result_without_time(const struct connection *connection)
@@ -186,11 +193,10 @@ static void fail_for(struct connection *connection, int error)
 	if (error == ETIMEDOUT || (error == EHOSTUNREACH && connection->target->own.peer_to_peer)) {
 		no_answer(connection, VIP_TIMEOUT);
 	} else if (error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN || error == ENODEV) {
-		host_text(&connection->target->host, host);
-		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, failure(error));
+		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host_of(connection, host), failure(error));
 		connection_failed(connection, VIP_NOT_REACHABLE, 0);
 	} else {
-		log_error_ratelimited("cannot connect: %s", failure(error));
+		log_error_ratelimited("cannot connect to %s: %s", host_of(connection, host), failure(error));
 		if (error == ETOOMANYREFS) /* others of this user cause it, and soon it may be over */
 			no_answer(connection, VIP_ERROR_RESOURCE);
 		else
@@ -396,12 +402,13 @@ void asking_reached(struct connection *connection)
 static void accepted(struct connection *connection)
 {
 	struct conversation *conversation = &connection->conversation;
+	char host[INET6_ADDRSTRLEN];
 	int error = EPROTO;
 
 	if (conversation->peer.reliability == connection->target->own.reliability)
 		error = connection_raise(connection, false);
 	if (error) {
-		log_error_ratelimited("cannot complete a connection: %s", failure(error));
+		log_error_ratelimited("cannot complete a connection with %s: %s", host_of(connection, host), failure(error));
 		connection_failed(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
 	} else if (conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
 		connection_failed(connection, VIP_TIMEOUT, 0);
@@ -413,6 +420,7 @@ static void accepted(struct connection *connection)
 void asking_answered(struct connection *connection)
 {
 	int code = conversation_hear(&connection->conversation);
+	char host[INET6_ADDRSTRLEN];
 
 	if (code == MESSAGE_NONE)
 		return;
@@ -425,11 +433,11 @@ void asking_answered(struct connection *connection)
 		connection_failed(connection, VIP_REJECT, 0);
 		return;
 	case MESSAGE_BAD_VERSION:
-		log_error_ratelimited("the peer refuses this version of the library");
+		log_error_ratelimited("%s refuses this version of the library", host_of(connection, host));
 		connection_failed(connection, VIP_REJECT, 0);
 		return;
 	case MESSAGE_OF_OTHER_VERSION:
-		log_error_ratelimited("the peer has another version of this library (%u, not %u)",
+		log_error_ratelimited("%s has another version of this library (%u, not %u)", host_of(connection, host),
 				      (unsigned)connection->conversation.in.version,
 				      (unsigned)connector_of(connection)->device->version);
 		connection_failed(connection, VIP_REJECT, 0);

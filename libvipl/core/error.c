@@ -45,8 +45,7 @@ bool error_is_of_post(const VIP_ERROR_DESCRIPTOR *error)
 }
 
 /* The notifier's lock is held. */
-static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor,
-		    bool closed_by_peer)
+static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor, const struct vi *connected, bool closed_by_peer)
 {
 	struct pending_error *error = malloc(sizeof(*error));
 	struct notifier *notifier = nic->notifier;
@@ -57,6 +56,7 @@ static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor,
 		return;
 	}
 	error->descriptor = *descriptor;
+	error->peer = connected ? connected->peer.host : in6addr_any;
 	error->closed_by_peer = closed_by_peer;
 	notifier->errors.of_posts += error_is_of_post(descriptor);
 	STAILQ_INSERT_TAIL(&notifier->errors.pending, error, next);
@@ -66,7 +66,8 @@ static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor,
 		agent_wake(nic); /* which starts it */
 }
 
-static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
+/* Connected: the VI whose connection it is about, or NULL. */
+static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, const struct vi *connected, bool closed_by_peer)
 {
 	struct notifier *notifier = nic->notifier;
 
@@ -74,14 +75,14 @@ static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, bool clos
 	pthread_mutex_lock(&notifier->lock);
 	/* The post has returned the error already, so the handler need not hear of each. */
 	if (!notifier->stop && !(error_is_of_post(error) && notifier->errors.of_posts >= MOST_OF_POSTS))
-		enqueue(nic, error, closed_by_peer);
+		enqueue(nic, error, connected, closed_by_peer);
 	pthread_mutex_unlock(&notifier->lock);
 }
 
 void error_of_nic(struct nic *nic, VIP_ERROR_CODE code)
 {
 	report_error(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code},
-		     false);
+		     NULL, false);
 }
 
 void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
@@ -91,7 +92,7 @@ void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
 				       .OpCode = operation,
 				       .ResourceCode = VIP_RESOURCE_VI,
 				       .ErrorCode = code},
-		     code == VIP_ERROR_CONN_LOST && vi->closed_by_peer);
+		     vi, code == VIP_ERROR_CONN_LOST && vi->closed_by_peer);
 }
 
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
@@ -107,7 +108,7 @@ void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 				       .OpCode = operation,
 				       .ResourceCode = resource,
 				       .ErrorCode = code},
-		     false);
+		     NULL, false);
 }
 
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi)

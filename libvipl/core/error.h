@@ -3,6 +3,7 @@
 #ifndef VIPL_ERROR_H
 #define VIPL_ERROR_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -15,6 +16,7 @@ struct vi;
 struct pending_error {
 	STAILQ_ENTRY(pending_error) next;
 	VIP_ERROR_DESCRIPTOR descriptor;
+	struct in6_addr peer; /* :: if it is about no connection */
 	bool closed_by_peer;
 };
 

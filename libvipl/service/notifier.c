@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/address.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/nic.h"
@@ -81,13 +82,17 @@ static void sleep_until_woken(struct notifier *notifier)
 }
 
 /* A peer that disconnects first is an error in VIPL, but how most connections end: we log info. */
-static void default_handler(const VIP_ERROR_DESCRIPTOR *error, bool closed_by_peer)
+static void default_handler(const struct pending_error *pending)
 {
-	char vi[32] = "";
+	const VIP_ERROR_DESCRIPTOR *error = &pending->descriptor;
+	char vi[32 + sizeof(", peer ") + INET6_ADDRSTRLEN] = "";
+	size_t length = 0;
 
 	if (error->ViHandle)
-		snprintf(vi, sizeof(vi), ", VI %p", error->ViHandle);
-	if (closed_by_peer)
+		length = (size_t)snprintf(vi, 32, ", VI %p", error->ViHandle);
+	if (!IN6_IS_ADDR_UNSPECIFIED(&pending->peer))
+		host_text(&pending->peer, vi + length + sprintf(vi + length, ", peer "));
+	if (pending->closed_by_peer)
 		log_ratelimited(LOG_LEVEL_INFO, "NIC %p%s: the peer has ended the connection", error->NicHandle, vi);
 	else
 		log_error_ratelimited("NIC %p%s: %s (and no error handler is set)", error->NicHandle, vi,
@@ -113,7 +118,7 @@ static bool deliver_error(struct notifier *notifier)
 	if (handler)
 		handler(context, &error->descriptor);
 	else
-		default_handler(&error->descriptor, error->closed_by_peer);
+		default_handler(error);
 	thread_is_library = true;
 	trace_handler_returned("VipErrorCallback", begun);
 	free(error);

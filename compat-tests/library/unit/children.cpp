@@ -27,7 +27,7 @@ static void run_child(const std::map<std::string, std::string> &environment,
 	dup2(err, STDERR_FILENO);
 	unsetenv("VIPL_GRACE_MSEC");
 	for (const auto &[name, value] : environment)
-		setenv(name.c_str(), value.c_str(), 1);
+		setenv(name.c_str(), (name == "VIPL_LOG" ? value + ",plain" : value).c_str(), 1);
 	alarm(40);
 	body();
 	fflush(stdout);

@@ -7,16 +7,21 @@
 #include <csignal>
 #include <fcntl.h>
 #include <pty.h>
+#include <regex>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <termios.h>
 #include <thread>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 // C++ cannot read base/log.h.
 extern "C" void log_message(unsigned level, const char *format, ...);
+extern "C" {
+#include "base/log_stamp.h"
+}
 #define log_error(line) log_message(0, line)
 
 namespace
@@ -325,6 +330,75 @@ TEST(StandardError, IsNotWaitedForWhereNothingTellsItsKind)
 		dup2(eventfd(0, EFD_NONBLOCK), STDERR_FILENO);
 		log_error("this would count");
 		EXPECT_EQ(read(STDERR_FILENO, &count, sizeof(count)), -1) << count;
+	});
+}
+
+// The stamp's time: seconds since 1970 in UTC, and milliseconds.
+int64_t msec_of(const std::string &stamp)
+{
+	struct tm local = {};
+	char sign = 0;
+	int msec = 0, hours = 0, minutes = 0;
+	const char *end = strptime(stamp.c_str(), "%Y-%m-%dT%H:%M:%S", &local);
+
+	EXPECT_NE(end, nullptr) << stamp;
+	EXPECT_EQ(sscanf(end ? end : "", ".%3d%c%2d:%2d ", &msec, &sign, &hours, &minutes), 4) << stamp;
+	return (timegm(&local) - (sign == '-' ? -1 : 1) * (hours * 60 + minutes) * 60) * INT64_C(1000) + msec;
+}
+
+int64_t now_msec()
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+TEST(StandardError, LinesSayWhenOnWhichHostAndWhichProcess)
+{
+	struct utsname host;
+
+	uname(&host);
+	for (const auto &[zone, shown] : {std::pair("UTC0", "\\+00:00"), {"EAST-5:30", "\\+05:30"}, {"WEST3:30", "-03:30"}}) {
+		const int64_t before = now_msec();
+		Child child = passing_child({{"TZ", zone}}, [] {
+			setenv("VIPL_LOG", "error", 1);
+			tzset(); // this process knows its zone already
+			log_error("it");
+			printf("%d", getpid());
+		});
+		const std::regex wanted("\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d\\.\\d{3}" + std::string(shown) + " " +
+					host.nodename + " unit_environment\\[" + child.out + "\\] vipl: error: it\n");
+
+		EXPECT_TRUE(std::regex_match(child.err, wanted)) << child.err;
+		EXPECT_GE(msec_of(child.err), before) << child.err;
+		EXPECT_LE(msec_of(child.err), now_msec()) << child.err;
+	}
+}
+
+TEST(StandardError, DatesAreRightOnEachDay)
+{
+	char stamp[LOG_STAMP_ROOM];
+
+	for (int64_t day = 0; day < 365 * 140; day++) // to 2109: 2100 has no leap day
+		for (int64_t second : {0, 86399}) {
+			const struct timespec when = {static_cast<time_t>(day * 86400 + second), 7000000};
+
+			EXPECT_LT(log_stamp(stamp, &when), sizeof(stamp));
+			ASSERT_EQ(msec_of(stamp), when.tv_sec * INT64_C(1000) + 7) << stamp;
+		}
+}
+
+TEST(StandardError, AProgramsNameIsShownWithoutControlCharactersAndNotLongerThanTheLineCanTake)
+{
+	passing_child({}, [] {
+		char stamp[LOG_STAMP_ROOM];
+		std::string name = "a b\n\x1b[31m\xff" + std::string(200, 'x');
+		const struct timespec when = {};
+
+		program_invocation_short_name = name.data();
+		EXPECT_LT(log_stamp(stamp, &when), sizeof(stamp));
+		EXPECT_NE(std::string(stamp).find(" a?b??[31m?xxxxxxxxxxxxxxxxxxxxxx["), std::string::npos) << stamp;
 	});
 }
 

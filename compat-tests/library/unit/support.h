@@ -195,7 +195,7 @@ struct ByName {
 
 double seconds(clockid_t clock);
 
-// A child of this process, with this environment and no other VIPL_ variable.
+// A child of this process, with this environment and no other VIPL_ variable. Log lines have no stamps.
 struct Child {
 	std::string out, err; // its output
 	int status;           // as of waitpid()

@@ -53,6 +53,7 @@ TEST_F(ToldEnds, APeerThatDisconnectsFirstIsInformationAndNotToldUnlessAskedFor)
 			});
 
 			EXPECT_EQ(line.find("vipl: info: NIC ") == 0, wanted == ENDED) << line;
+			EXPECT_EQ(line.find(", peer ") != std::string::npos, wanted == ENDED) << line;
 			EXPECT_NE(line.find(wanted), std::string::npos) << line;
 		}
 }
@@ -72,6 +73,7 @@ TEST_F(ToldEnds, ALostConnectionIsAnError)
 		});
 
 		EXPECT_EQ(line.find("vipl: error: NIC "), 0u) << line;
+		EXPECT_NE(line.find(", peer 1"), std::string::npos) << line;
 		EXPECT_NE(line.find(LOST), std::string::npos) << line;
 	}
 }
@@ -155,7 +157,7 @@ TEST_F(OtherUser, IsRefusedConnectionsWithWordsAndCostsNoTime)
 		EXPECT_EQ(request(a, "door", PATIENCE), VIP_ERROR_RESOURCE);
 		EXPECT_LT(fake_calls("rdma_get_cm_event"), 10U);
 	});
-	EXPECT_NE(child.err.find("cannot connect: rdma_get_cm_event(): Permission denied (the kernel refuses RDMA to a "
+	EXPECT_NE(child.err.find(": rdma_get_cm_event(): Permission denied (the kernel refuses RDMA to a "
 				 "process whose user, groups or capabilities have changed since VipOpenNic"),
 		  std::string::npos)
 		<< child.err;

@@ -110,7 +110,7 @@ class Server:
                 expect(piece, "the server lives", self.said)
                 self.said += piece
             line, _, self.said = self.said.partition(b"\n")
-            if not line.startswith(b"vipl: "):
+            if b" vipl: " not in line:
                 return line.decode(errors="replace")
 
     def socket(self):

@@ -91,7 +91,7 @@ class Run(Puppet):
         return self
 
     def warnings(self):
-        return [line for line in self.err.splitlines() if line.startswith("vipl: ")]
+        return [line[line.index("vipl: "):] for line in self.err.splitlines() if " vipl: " in line]
 
     def files(self):
         return sorted(name for name in os.listdir(self.directory) if name != "hosts")
