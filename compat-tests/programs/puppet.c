@@ -7,7 +7,6 @@
 #include <ctype.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -22,10 +21,6 @@
 #include <unistd.h>
 
 #include "vipl.h"
-
-#ifndef UFFD_USER_MODE_ONLY
-#define UFFD_USER_MODE_ONLY 1
-#endif
 
 #define CONNECTS 120000 /* milliseconds, at most */
 
@@ -147,14 +142,6 @@ pid_t stay(void)
 	while (!pid)
 		pause();
 	return pid;
-}
-
-/* Whether the kernel lets the library watch its memory. */
-int can_watch(void)
-{
-	int watch = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
-
-	return watch >= 0 && !close(watch);
 }
 
 /* An address of this machine, with the number if it is not 0. */

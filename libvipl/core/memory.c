@@ -8,7 +8,6 @@
 
 #include "base/log.h"
 #include "nic.h"
-#include "trace/trace.h"
 
 #define HANDLE_TRIES 8
 
@@ -148,13 +147,9 @@ static int create_region(struct nic *nic, struct region *region, uint32_t *handl
 		return error;
 	}
 	view.read_only = region->read_only;
-	if (trace_is_on())
-		unmapped_begin(&region->watched, region->address, region->length, *handle);
 	pthread_mutex_lock(&nic->lock);
 	error = !*handle || *handle == UINT32_MAX ? EEXIST : region_table_insert(&nic->regions, *handle, &view, region);
 	pthread_mutex_unlock(&nic->lock);
-	if (error)
-		unmapped_end(&region->watched);
 	if (error && error != EEXIST) {
 		log_error_ratelimited("no place for memory handle %#x: %s", *handle, failure(error));
 		nic->device->ops->region_destroy(region->device_region);
@@ -233,7 +228,6 @@ VIP_RETURN region_deregister(struct nic *nic, const void *address, VIP_MEM_HANDL
 	pthread_mutex_unlock(&nic->changing_regions);
 	if (!region)
 		return VIP_INVALID_PARAMETER;
-	unmapped_end(&region->watched);
 	await_copies(nic);
 	nic->device->ops->region_destroy(region->device_region);
 	tag_release(nic, region->tag);
@@ -322,7 +316,6 @@ void memory_free(struct nic *nic)
 	struct tag *tag;
 
 	while ((region = region_table_remove_any(&nic->regions))) {
-		unmapped_end(&region->watched);
 		nic->device->ops->region_destroy(region->device_region);
 		free(region);
 	}

@@ -9,7 +9,6 @@
 #include "device.h"
 #include "object.h"
 #include "region_table.h"
-#include "unmapped.h"
 
 /*
  * A tag is a protection domain of the device. The first tag that a program creates shares the default tag's domain,
@@ -47,7 +46,6 @@ struct region {
 	size_t length;
 	bool read_only;		       /* the memory cannot be written */
 	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
-	struct watched watched;	       /* when calls are traced */
 };
 
 #endif

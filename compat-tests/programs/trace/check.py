@@ -8,7 +8,6 @@ usage: check.py CASE PROGRAM VIP_TRACE   what the trace of a program has in it
 """
 
 import difflib
-import mmap
 import os
 import pathlib
 import re
@@ -331,31 +330,6 @@ def case_renamed(program, vip_trace):
     assert pathlib.Path(run.path).read_text(encoding="ascii") == "mine\n"
 
 
-def case_unmaps(program, _):
-    """Memory that is unmapped while it is registered is reported once for each registration."""
-    # A call that unmaps memory waits until the library has noticed it.
-    run = Run(program).do(OPEN)
-    flags = "16384 %d %d" % (mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    for at in "part", "twice", "whole", "gone":
-        run.do("%s = mmap 0 %s 0xffffffff 0" % (at, flags), "memset %s 1 16384" % at,
-               "VipRegisterMem NIC %s 16384 0 &OF_%s" % (at, at))
-    run.do("VipRegisterMem NIC twice 16384 0 &AGAIN", "half = behind part 8192", "VipDeregisterMem NIC whole OF_whole",
-           "munmap whole 16384", "munmap half 8192", "munmap part 8192",
-           "mmap twice 16384 %d %d 0xffffffff 0" % (mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10),  # MAP_FIXED
-           "madvise gone 16384 %d" % mmap.MADV_DONTNEED, "munmap gone 16384")
-    can_watch, values = run.result("can_watch"), run.values()
-    run.end()
-    remarks = Trace(run.path).remarks[2:]
-    if not can_watch:
-        assert len(remarks) == 1 and "registered memory is not seen: " in remarks[0]
-        return
-    told = dict(re.fullmatch(r"# unmapped=(\w+) bytes=(?:8192|16384) mem=(\w+) time=\d+\.\d{9}",
-                             remark).groups()[::-1] for remark in remarks)
-    assert len(remarks) == len(told) == 4, remarks
-    assert set(told) == {values[name] for name in ("OF_part", "OF_twice", "AGAIN", "OF_gone")}
-    assert told[values["OF_part"]] == values["half"]
-
-
 def case_unwritable(program, _):
     run = Run(program, OPEN, name="no/such/directory").end()
     assert run.files() == []
@@ -457,17 +431,15 @@ def case_gap_summary(vip_trace):
 def case_damaged_summary(vip_trace):
     """A line that is damaged is counted and not used. A trace of remarks has a summary, too."""
     lines = (HERE / "known.trace").read_text(encoding="ascii").splitlines()
-    unmapped = "# unmapped=0x7f0000001000 bytes=8192 mem=0x8000 time=101.500000000"
     post = "100.300000000 4711 = VipPostSend VIP_SUCCESS 10"
     for damaged in ("# lost=", "# lost=1 line", "# lost=1x lines", post + " vi=0x ...",
-                    "# unmapped=0x7f12345", unmapped[:-1], unmapped[:-10], "# nic=0x10000",
-                    "# nic=0x1 device=", post[:30], post + "0" * 19 + " vi=0x1", post + " polls=",
+                    "# nic=0x10000", "# nic=0x1 device=", post[:30], post + "0" * 19 + " vi=0x1", post + " polls=",
                     post + " empty=1x", "1" * 5000 + post[3:] + " vi=0x1", post + " status=0x"):
         told = summary_of(vip_trace, lines[0], lines[3], damaged, files=2)
         assert told.count("\n1 lines of 1 threads in ") == 2, damaged
         assert told.count("\n1 lines could not be read\n") == 2, damaged
-    told = summary_of(vip_trace, "# vipl-trace 1 library=0 pid=1 part=" + "9" * 5000, unmapped)
-    assert ["-", "0x8000", "0x7f0000001000", "8192"] in map(str.split, told.splitlines())
+    told = summary_of(vip_trace, "# vipl-trace 1 library=0 pid=1 part=" + "9" * 5000, "# a remark")
+    assert "a remark" in told.splitlines()
 
 
 def case_no_summary(vip_trace):
