@@ -1,66 +1,43 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copying between segments of the program's memory and plain memory. */
-#include "base/own_memory.h"
-#include "span.h"
 #include "region.h"
+#include "span.h"
 
-static inline bool gather_segments(uint8_t *to, const struct device_send *send, struct span span, bool carefully)
+static __attribute__((noinline)) bool gather_carefully(uint8_t *to, const struct device_send *send, struct span span)
 {
-	for (unsigned i = 0; i < send->count && span.length; i++) {
-		struct segment piece = span_next(&span, send->segments[i]);
-
-		if (piece.length && !own_memory_take(to, memory_at(piece.address), piece.length, carefully))
-			return false;
-		to += piece.length;
-	}
-	return true;
+	return span_copy(span, send->segments, send->count, (struct span_copy){.plain = to, .to_plain = true, .carefully = true});
 }
 
-bool copy_gather_carefully(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length)
+bool copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length, bool carefully)
 {
-	return gather_segments(to, send, (struct span){offset, length}, true);
-}
+	const struct span span = {offset, length};
 
-void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length)
-{
-	if (send->count == 1)
-		copy_out(to, memory_at(send->segments[0].address + offset), length);
-	else
-		gather_segments(to, send, (struct span){offset, length}, false);
+	if (carefully)
+		return gather_carefully(to, send, span);
+	return span_copy(span, send->segments, send->count, (struct span_copy){.plain = to, .to_plain = true});
 }
 
 bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, const uint8_t *from, uint32_t length)
 {
-	struct span span = {offset, length};
-
-	for (unsigned i = 0; i < send->count && span.length; i++) {
-		struct segment piece = span_next(&span, send->segments[i]);
-
-		if (piece.length && !own_memory_write(memory_at(piece.address), from, piece.length))
-			return false;
-		from += piece.length;
-	}
-	return true;
+	return span_copy((struct span){offset, length}, send->segments, send->count,
+			 (struct span_copy){.plain = (uint8_t *)(uintptr_t)from, .carefully = true});
 }
 
-bool copy_receive_carefully(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive,
-			    const uint8_t *from, uint32_t length)
+static bool is_usable(const void *asked, const struct segment *segment, uint32_t reach)
 {
-	const struct segment *segment = receive_segments(endpoint, receive);
-	struct span span = {endpoint->offset, length};
+	return usable(asked, segment) >= reach;
+}
 
-	if (!segment)
-		return workqueue_scatter(endpoint->receive_queue, endpoint->offset, from, length, true);
-	for (uint32_t i = 0; i < receive->count && span.length; i++, segment++) {
-		struct segment piece = span_next(&span, *segment);
-		uint32_t reach = (uint32_t)(piece.address - segment->address) + piece.length;
+bool copy_receive(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive, const uint8_t *from,
+		  uint32_t length)
+{
+	const struct segment *segments = receive_segments(endpoint, receive);
+	const bool carefully = copies_carefully(endpoint);
 
-		if (piece.length &&
-		    (region_room(endpoint->device->regions, segment->key, endpoint->domain->number,
-				 RIGHT_LOCAL_WRITE, segment->address, reach) < reach ||
-		     !own_memory_write(memory_at(piece.address), from, piece.length)))
-			return false;
-		from += piece.length;
-	}
-	return !span.length;
+	if (!length)
+		return true;
+	if (!segments)
+		return workqueue_scatter(endpoint->receive_queue, endpoint->offset, from, length, carefully);
+	return span_copy((struct span){endpoint->offset, length}, segments, receive->count,
+			 (struct span_copy){(uint8_t *)(uintptr_t)from, false, carefully, is_usable, endpoint});
 }

@@ -139,7 +139,7 @@ void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
 {
 	uint32_t most = endpoint->own.max_transfer < MESSAGE_INLINE ? endpoint->own.max_transfer : MESSAGE_INLINE;
 
-	endpoint->is_careful = endpoint->takes_carefully = is_careful;
+	endpoint->is_careful = is_careful;
 	endpoint->short_most = is_careful ? 0 : most;
 }
 

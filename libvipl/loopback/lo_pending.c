@@ -98,11 +98,8 @@ static bool put_piece(struct loopback_endpoint *endpoint, enum message_kind kind
 		ring = lane_ring_room(endpoint, length);
 		if (!ring)
 			return false;
-		bool carefully = kind == MESSAGE_WRITE || copies_carefully(endpoint);
-
-		if (!carefully)
-			copy_gather(ring, &pending->send, pending->offset, length);
-		else if (!copy_gather_carefully(ring, &pending->send, pending->offset, length)) {
+		if (!copy_gather(ring, &pending->send, pending->offset, length,
+				 kind == MESSAGE_WRITE || copies_carefully(endpoint))) {
 			endpoint->ring_written = ring_written;
 			pending->kind = PENDING_ABORT; /* the next step */
 			pending->error = VIP_STATUS_PROTECTION_ERROR;

@@ -2,55 +2,8 @@
 /* The receiving end: takes what the peer has sent. Each field of the link is read once, and checked. */
 #include "base/copy.h"
 #include "base/own_memory.h"
-#include "span.h"
 #include "order.h"
 #include "region.h"
-
-/* Copies a piece of one segment. False when no registered memory is there. */
-static inline bool place_piece(const struct loopback_endpoint *endpoint, const struct segment *segment,
-			       uint32_t offset, const uint8_t *data, uint32_t length)
-{
-	if (usable(endpoint, segment) < offset + length)
-		return false;
-	copy_unseen((void *)(uintptr_t)(segment->address + offset), data, length);
-	return true;
-}
-
-/* Into a receive of several segments. */
-static __attribute__((noinline)) bool scatter(const struct loopback_endpoint *endpoint,
-					      const struct loopback_receive *receive,
-					      uint32_t offset, const uint8_t *data,
-					      uint32_t length)
-{
-	const struct segment *segment = endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
-	struct span span = {offset, length};
-
-	if (receive->count > LANE_SEGMENTS)
-		return workqueue_scatter(endpoint->receive_queue, offset, data, length, false);
-	for (uint32_t i = 0; i < receive->count && span.length; i++, segment++) {
-		struct segment piece = span_next(&span, *segment);
-
-		if (piece.length && !place_piece(endpoint, segment,
-						 (uint32_t)(piece.address - segment->address), data,
-						 piece.length))
-			return false;
-		data += piece.length;
-	}
-	return !span.length;
-}
-
-/* Copies into the oldest receive, which has the room. False when no registered memory is there. */
-static inline bool put_data(const struct loopback_endpoint *endpoint,
-			    const struct loopback_receive *receive, const uint8_t *data, uint32_t length)
-{
-	if (!length)
-		return true;
-	if (endpoint->takes_carefully)
-		return copy_receive_carefully(endpoint, receive, data, length);
-	return receive->count == 1
-		       ? place_piece(endpoint, &receive->segment, endpoint->offset, data, length)
-		       : scatter(endpoint, receive, endpoint->offset, data, length);
-}
 
 /* There is no memory for what the peer has sent. Returns false. */
 static bool stop_short(struct loopback_endpoint *endpoint)
@@ -142,7 +95,7 @@ static bool take_message(struct loopback_endpoint *endpoint, const struct lane_m
 			return stop_short(endpoint);
 	}
 	if ((in_ring || header->kind == MESSAGE_INLINED) &&
-	    !put_data(endpoint, receive, data, header->length))
+	    !copy_receive(endpoint, receive, data, header->length))
 		endpoint->part_failed = true;
 	endpoint->offset = total;
 	if (header->kind == MESSAGE_PART)
@@ -291,9 +244,9 @@ static __attribute__((noinline)) void give_up(struct loopback_endpoint *endpoint
 
 /* False when nothing is taken any more. */
 static inline __attribute__((always_inline))
-bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message, uint32_t read, bool in_library)
+bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *message, uint32_t read)
 {
-	if ((in_library || !take_short(endpoint, message)) && !take_checked(endpoint, message))
+	if ((thread_is_library || !take_short(endpoint, message)) && !take_checked(endpoint, message))
 		give_up(endpoint);
 	if (endpoint->rx_stopped)
 		return false; /* so it does not count as consumed: see PENDING_RECEPTION */
@@ -301,35 +254,18 @@ bool take_any(struct loopback_endpoint *endpoint, const struct lane_message *mes
 	return true;
 }
 
-/* `in_library`: thread_is_library. It is a constant here, for the program's threads are in a hurry. */
-static inline __attribute__((always_inline)) int consume(struct loopback_endpoint *endpoint, bool in_library)
+int loopback_consume(struct loopback_endpoint *endpoint)
 {
 	uint32_t before = endpoint->completed;
 	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
 	struct lane_message *message;
 
 	/* Bounded, because a peer may go on sending without end. */
-	while (read - first < LANE_MESSAGES && (message = next_message(endpoint)) &&
-	       take_any(endpoint, message, read, in_library))
+	while (read - first < LANE_MESSAGES && (message = next_message(endpoint)) && take_any(endpoint, message, read))
 		read++;
 	if (read != first)
 		consumed(endpoint, read);
 	return (int)(endpoint->completed - before);
-}
-
-static __attribute__((noinline)) int consume_in_library(struct loopback_endpoint *endpoint)
-{
-	int count;
-
-	endpoint->takes_carefully = true;
-	count = consume(endpoint, true);
-	endpoint->takes_carefully = endpoint->is_careful;
-	return count;
-}
-
-int loopback_consume(struct loopback_endpoint *endpoint)
-{
-	return thread_is_library ? consume_in_library(endpoint) : consume(endpoint, false);
 }
 
 bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp)
@@ -347,8 +283,7 @@ bool loopback_next_receive(struct loopback_endpoint *endpoint, uint32_t *stamp)
 	return message;
 }
 
-static inline __attribute__((always_inline))
-int take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most, bool *has_more, bool in_library)
+int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most, bool *has_more)
 {
 	uint32_t before = endpoint->completed;
 	uint32_t first = atomic_load_explicit(&endpoint->read, memory_order_relaxed), read = first;
@@ -366,28 +301,11 @@ int take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t mos
 			     !stamp_before(order_stamp(endpoint->receive_cq,
 						       READ_ONCE(message->stamp)),
 					   bound));
-		if (*has_more || !take_any(endpoint, message, read, in_library))
+		if (*has_more || !take_any(endpoint, message, read))
 			break;
 		read++;
 	}
 	if (read != first)
 		consumed(endpoint, read);
 	return (int)(endpoint->completed - before);
-}
-
-static __attribute__((noinline)) int take_before_in_library(struct loopback_endpoint *endpoint, uint32_t bound,
-							    uint32_t most, bool *has_more)
-{
-	int count;
-
-	endpoint->takes_carefully = true;
-	count = take_before(endpoint, bound, most, has_more, true);
-	endpoint->takes_carefully = endpoint->is_careful;
-	return count;
-}
-
-int loopback_take_before(struct loopback_endpoint *endpoint, uint32_t bound, uint32_t most, bool *has_more)
-{
-	return thread_is_library ? take_before_in_library(endpoint, bound, most, has_more)
-				 : take_before(endpoint, bound, most, has_more, false);
 }

@@ -138,9 +138,7 @@ static inline __attribute__((always_inline))
 void send_copy(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      struct lane_message *message, enum message_kind kind, uint8_t *to, uint64_t ring_written)
 {
-	if (!copies_carefully(endpoint)) {
-		copy_gather(to, send, 0, send->length);
-	} else if (!copy_gather_carefully(to, send, 0, send->length)) {
+	if (!copy_gather(to, send, 0, send->length, copies_carefully(endpoint))) {
 		endpoint->ring_written = ring_written;
 		send_finish(endpoint, VIP_STATUS_PROTECTION_ERROR);
 		return;

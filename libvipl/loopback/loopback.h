@@ -252,7 +252,6 @@ struct loopback_endpoint {
 	uint32_t completed; /* receives */
 	uint32_t offset;    /* the bytes that have come of a message in parts */
 	bool part_failed;   /* there is no place for it */
-	bool takes_carefully; /* copies_carefully(), of the thread that takes messages now */
 	bool rx_stopped;	    /* nothing is taken any more after an error */
 	_Atomic uint32_t fault; /* loopback_fault: the agent ends the connection for it */
 
@@ -418,12 +417,11 @@ void access_end(struct loopback_endpoint *endpoint);
  * lo_copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:
  * copies_carefully(). They return false when no memory is there.
  */
-void copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
-bool copy_gather_carefully(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length);
+bool copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length, bool carefully);
 bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, const uint8_t *from, uint32_t length);
-/* Into the oldest receive. */
-bool copy_receive_carefully(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive,
-			    const uint8_t *from, uint32_t length);
+/* Into the oldest receive, as far as its memory is registered. */
+bool copy_receive(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive, const uint8_t *from,
+		  uint32_t length);
 
 /* lo_send.c */
 int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
