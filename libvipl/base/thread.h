@@ -12,6 +12,12 @@ extern _Thread_local bool thread_is_library __attribute__((tls_model("initial-ex
 /* True in the agent of a NIC, and in no other thread. */
 extern _Thread_local bool thread_is_agent __attribute__((tls_model("initial-exec")));
 
+/* Another address in each thread that lives. */
+static inline const void *thread_self(void)
+{
+	return &thread_is_library;
+}
+
 /*
  * The default stack has the size of ulimit -s. That may be more memory than there is, above all if the program locks all its
  * memory (mlockall()).

@@ -40,7 +40,7 @@ static struct cq *allocate_cq(void)
 	if (!cq)
 		return NULL;
 	if (is_new)
-		lock_init(&cq->lock, LOCK_OF_CQ);
+		lock_init(&cq->lock);
 	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
 	entries_init(&cq->entries);
 	return cq;
@@ -98,6 +98,7 @@ void cq_destroy(struct cq *cq)
 {
 	LIST_REMOVE(cq, in_nic);
 	atomic_store_explicit(&cq->look, NULL, memory_order_relaxed);
+	atomic_store_explicit(&cq->tenant, NULL, memory_order_relaxed);
 	cq->ops->cq_destroy(cq->device_cq);
 	channel_release(cq->nic, cq->channel);
 	entries_free(&cq->entries);
@@ -113,6 +114,7 @@ void cq_show(struct cq *cq, struct cq_look *look)
 {
 	cq->kept_look = look;
 	atomic_store_explicit(&cq->look, look, memory_order_release);
+	atomic_store_explicit(&cq->tenant, TENANT_NONE, memory_order_relaxed);
 }
 
 /* The lock is held. A thread that sleeps would find something. */
@@ -444,12 +446,11 @@ static inline VIP_RETURN take_entry_locked(struct cq *cq, VIP_CQ_HANDLE handle, 
 }
 
 static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
-							      VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
-							      enum lock_way way)
+							      VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
 	struct timeout any = {.deadline = DEADLINE_NEVER}; /* give_way() has its own limit */
 
-	if (cq_enter_slowly(cq, way, &any))
+	if (cq_enter_slowly(cq, &any))
 		return take_entry_locked(cq, handle, vi, is_receive);
 	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
 										 : VIP_INVALID_PARAMETER;
@@ -457,18 +458,14 @@ static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP
 
 VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
-	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
-
-	if (way != LOCK_BIASED)
-		return take_entry_slowly(cq, handle, vi, is_receive, way);
+	if (!cq_enter_at_once(cq))
+		return take_entry_slowly(cq, handle, vi, is_receive);
 	return take_entry_locked(cq, handle, vi, is_receive);
 }
 
 VIP_RETURN cq_take_in_time(struct cq *cq, struct timeout *timeout, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
-	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
-
-	if (way != LOCK_BIASED && !cq_enter_slowly(cq, way, timeout))
+	if (!cq_enter_at_once(cq) && !cq_enter_slowly(cq, timeout))
 		return VIP_NOT_DONE;
 	return take_entry_locked(cq, object_handle(&cq->object), vi, is_receive);
 }

@@ -13,6 +13,7 @@
 
 #include "base/deadline.h"
 #include "base/lock.h"
+#include "base/thread.h"
 #include "channel.h"
 #include "cq_look.h"
 #include "deferred.h"
@@ -40,12 +41,14 @@ struct cq {
 	struct object object; /* with a handle if it is a VIPL CQ */
 	struct lock lock;     /* guards each queue's side of completion, and the members that name it */
 	_Atomic(VIP_CQ_HANDLE) handle; /* that VipCQDone accepts; NULL: none */
+	_Atomic(const void *) tenant; /* the thread, TENANT_NONE, or NULL if there is nothing to look at: see cq_tenant.c */
+	const void *last;	      /* thread that came in slowly; the lock guards this, and the next */
+	unsigned in_a_row;	      /* how often it has done so */
 	_Atomic(struct cq_look *) look; /* for threads without the lock; NULL: the device offers none */
 	struct cq_look *kept_look; /* the last look that the device offered for a CQ in this memory */
 	struct entries entries;	   /* of a VIPL CQ: completions that VipCQDone has not reported; guarded by the lock */
-	/* Of a VIPL CQ: see cq_tenant.c. Threads that rest write it, so it has its own cache line. */
-	alignas(OBJECT_ALIGNMENT) struct lock_thread *_Atomic tenant; /* or NULL */
-	_Atomic unsigned resting;				      /* threads */
+	/* Threads that rest write it, so it has its own cache line: see cq_tenant.c. */
+	alignas(OBJECT_ALIGNMENT) _Atomic unsigned resting; /* threads */
 
 	alignas(OBJECT_ALIGNMENT) bool is_public; /* a VIPL CQ */
 	atomic_bool has_sends; /* a send queue completes here */
@@ -120,23 +123,31 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 	run_deferred |= cq->deferred.pending;
 	if (__builtin_expect(completed | run_deferred, false))
 		return cq_unlock_and_run_slowly(cq, owner, completed, run_deferred, rc);
-	return (VIP_RETURN)lock_release_with(&cq->lock, LOCK_OF_CQ, rc);
+	lock_release(&cq->lock);
+	return rc;
 }
 
 /* Takes what has completed, and does what follows from it. */
 void cq_look(struct cq *cq, struct object *owner);
 
+#define TENANT_NONE ((const void *)1)
+
+/* Takes the CQ's lock. Returns false if the thread has to look first, or to wait: cq_enter_slowly() goes on. */
+static inline bool cq_enter_at_once(struct cq *cq)
+{
+	const void *tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
+
+	return __builtin_expect(!tenant || tenant == thread_self(), true) && lock_try(&cq->lock);
+}
 /*
- * Goes on after lock_enter() has returned `way`. Returns false if the CQ is empty: then the lock is not held. The CQ may be gone,
- * so the caller compares the handle after this. A caller that wants any completion, and holds no lock, gives way within its
- * `timeout`: it rests while another thread is the CQ's tenant and goes on. Others have NULL.
+ * Returns false if the CQ is empty: then the lock is not held. The CQ may be gone, so the caller compares the handle after this. A
+ * caller that wants any completion, and holds no lock, gives way within its `timeout`: it rests while another thread is the CQ's
+ * tenant and goes on. Others have NULL.
  */
-bool cq_enter_slowly(struct cq *cq, enum lock_way way, struct timeout *timeout);
+bool cq_enter_slowly(struct cq *cq, struct timeout *timeout);
 static inline bool cq_enter(struct cq *cq)
 {
-	enum lock_way way = lock_enter(&cq->lock, LOCK_OF_CQ);
-
-	return way == LOCK_BIASED || cq_enter_slowly(cq, way, NULL);
+	return cq_enter_at_once(cq) || cq_enter_slowly(cq, NULL);
 }
 
 /* VipCQDone. */

@@ -4,9 +4,9 @@
  *
  * Where many threads do little else than to look, each takes the cache lines from the others, and all together are slower than
  * one alone. So the thread that comes again and again is the CQ's tenant. The others rest while a thread is inside, or takes
- * entries quickly, which is mostly the tenant; then they come in between. A new tenant fetches into its cache what the former
- * one has worked with, which takes tens of microseconds. So the tenant stays until it takes its time elsewhere; then nobody
- * rests.
+ * entries quickly, which is mostly the tenant; then they come in between. The tenant takes the lock without a look. A new tenant
+ * fetches into its cache what the former one has worked with, which takes tens of microseconds. So the tenant stays until it takes
+ * its time elsewhere; then nobody rests.
  */
 #include "base/cpu_relax.h"
 #include "base/futex.h"
@@ -34,9 +34,9 @@ static bool seems_empty(struct cq *cq, const struct cq_look *look)
 /* The CQ's tenant is another thread. */
 static bool is_let(struct cq *cq)
 {
-	const struct lock_thread *tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
+	const void *tenant = atomic_load_explicit(&cq->tenant, memory_order_relaxed);
 
-	return tenant && tenant != lock_self;
+	return tenant && tenant != TENANT_NONE && tenant != thread_self();
 }
 
 /* A thread is inside, where it may be for long, or takes an entry meanwhile. */
@@ -71,7 +71,7 @@ static bool give_way(struct cq *cq, const struct cq_look *look, struct timeout *
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
 			return false;
 		if (!goes_on)
-			atomic_store_explicit(&cq->tenant, NULL, memory_order_relaxed);
+			atomic_store_explicit(&cq->tenant, TENANT_NONE, memory_order_relaxed);
 		else if (left)
 			rest(cq, left);
 		else
@@ -80,17 +80,27 @@ static bool give_way(struct cq *cq, const struct cq_look *look, struct timeout *
 	return true;
 }
 
-bool cq_enter_slowly(struct cq *cq, enum lock_way way, struct timeout *timeout)
+/* The lock is held. */
+static void count_in_a_row(struct cq *cq)
 {
-	struct cq_look *look = way == LOCK_CONTENDED ? atomic_load_explicit(&cq->look, memory_order_acquire) : NULL;
+	const void *self = thread_self();
+
+	cq->in_a_row = cq->last == self ? cq->in_a_row + 1 : 0;
+	cq->last = self;
+	if (cq->in_a_row >= IN_A_ROW && atomic_load_explicit(&cq->tenant, memory_order_relaxed) == TENANT_NONE)
+		atomic_store_explicit(&cq->tenant, self, memory_order_relaxed);
+}
+
+bool cq_enter_slowly(struct cq *cq, struct timeout *timeout)
+{
+	const struct cq_look *look = atomic_load_explicit(&cq->look, memory_order_acquire);
 
 	if (look && seems_empty(cq, look))
 		return !atomic_load_explicit(&look->is_polled, memory_order_relaxed) && lock_try(&cq->lock);
 	if (timeout && look && !give_way(cq, look, timeout))
 		return false;
-	lock_acquire_slowly(&cq->lock, way);
-	if (timeout && look && lock_in_a_row(&cq->lock) >= IN_A_ROW &&
-	    !atomic_load_explicit(&cq->tenant, memory_order_relaxed))
-		atomic_store_explicit(&cq->tenant, lock_self, memory_order_relaxed);
+	lock_acquire(&cq->lock);
+	if (timeout && look)
+		count_in_a_row(cq);
 	return true;
 }

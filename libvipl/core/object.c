@@ -12,7 +12,6 @@
 #include <stdlib.h>
 
 #include "base/aligned.h"
-#include "base/fence.h"
 #include "base/log.h"
 #include "object_at.h"
 
@@ -132,7 +131,6 @@ static void forget_all_handles(void)
 		forget_places(kind);
 		unused[kind] = NULL; /* the parent's threads may have had its locks */
 	}
-	fence_init();
 	pthread_mutex_unlock(&table_lock);
 }
 
@@ -165,7 +163,6 @@ static bool set_place(enum object_kind kind, uint32_t index, struct object *obje
 
 static void prepare(void)
 {
-	fence_init();
 	pthread_atfork(lock_table, unlock_table, forget_all_handles);
 }
 

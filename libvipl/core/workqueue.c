@@ -16,7 +16,7 @@
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 {
 	if (is_new) {
-		lock_init(&queue->lock, LOCK_OF_QUEUE);
+		lock_init(&queue->lock);
 		queue->vi = vi;
 	}
 	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));

@@ -347,42 +347,39 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	if (rc)
 		return post_refused(queue, rc);
 	advance(queue);
-	return (VIP_RETURN)lock_release_with(&queue->lock, LOCK_OF_QUEUE, VIP_SUCCESS);
+	lock_release(&queue->lock);
+	return VIP_SUCCESS;
 }
 
 static __attribute__((noinline))
 VIP_RETURN post_send_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-			    VIP_DESCRIPTOR *descriptor, enum lock_way way)
+			    VIP_DESCRIPTOR *descriptor)
 {
-	lock_acquire_slowly(&queue->lock, way);
+	lock_wait(&queue->lock);
 	return post_to(queue, handle, false, descriptor);
 }
 
 VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
 			       VIP_DESCRIPTOR *descriptor)
 {
-	enum lock_way way = lock_enter(&queue->lock, LOCK_OF_QUEUE);
-
-	if (way != LOCK_BIASED)
-		return post_send_slowly(queue, handle, descriptor, way);
+	if (!lock_try(&queue->lock))
+		return post_send_slowly(queue, handle, descriptor);
 	return post_to(queue, handle, false, descriptor);
 }
 
 static __attribute__((noinline))
 VIP_RETURN post_receive_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-			       VIP_DESCRIPTOR *descriptor, enum lock_way way)
+			       VIP_DESCRIPTOR *descriptor)
 {
-	lock_acquire_slowly(&queue->lock, way);
+	lock_wait(&queue->lock);
 	return post_to(queue, handle, true, descriptor);
 }
 
 VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
 				  VIP_DESCRIPTOR *descriptor)
 {
-	enum lock_way way = lock_enter(&queue->lock, LOCK_OF_QUEUE);
-
-	if (way != LOCK_BIASED)
-		return post_receive_slowly(queue, handle, descriptor, way);
+	if (!lock_try(&queue->lock))
+		return post_receive_slowly(queue, handle, descriptor);
 	return post_to(queue, handle, true, descriptor);
 }
 

@@ -72,14 +72,19 @@ static inline VIP_RETURN take_own(struct workqueue *queue, struct cq *cq, VIP_VI
 
 static __attribute__((noinline)) VIP_RETURN take_own_slowly(struct workqueue *queue, struct cq *cq,
 							    VIP_VI_HANDLE handle,
-							    VIP_DESCRIPTOR **descriptor,
-							    enum lock_way way)
+							    VIP_DESCRIPTOR **descriptor)
 {
-	lock_acquire_slowly(&cq->lock, way);
+	lock_wait(&cq->lock);
 	return take_own(queue, cq, handle, descriptor);
 }
 
 /* ---- of a queue on a VIPL CQ: the queue's lock is held, and released here ---- */
+
+static inline VIP_RETURN release_with(struct lock *lock, VIP_RETURN rc)
+{
+	lock_release(lock);
+	return rc;
+}
 
 /* The head is not done, or is done with an error. */
 static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
@@ -91,10 +96,10 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 
 	if (queue_has_done(queue))
 		lock_acquire(&cq->lock);
-	else if (!cq_enter(cq))
-		return (VIP_RETURN)lock_release_with(&queue->lock, LOCK_OF_QUEUE, take_nothing(queue, descriptor));
-	else
+	else if (cq_enter(cq))
 		polled = cq_poll_locked(cq);
+	else
+		return release_with(&queue->lock, take_nothing(queue, descriptor));
 	if (!queue_has_done(queue)) {
 		rc = take_nothing(queue, descriptor);
 	} else {
@@ -115,14 +120,13 @@ static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE hand
 	if (head == atomic_load_explicit(&queue->done, memory_order_acquire) ||
 	    ring_at(queue, head)->status & VIP_STATUS_ERROR_MASK)
 		return take_with_cq(queue, descriptor);
-	return (VIP_RETURN)lock_release_with(&queue->lock, LOCK_OF_QUEUE, take_done(queue, head, descriptor));
+	return release_with(&queue->lock, take_done(queue, head, descriptor));
 }
 
 static __attribute__((noinline)) VIP_RETURN take_shared_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-							       VIP_DESCRIPTOR **descriptor,
-							       enum lock_way way)
+							       VIP_DESCRIPTOR **descriptor)
 {
-	lock_acquire_slowly(&queue->lock, way);
+	lock_wait(&queue->lock);
 	return take_shared(queue, handle, descriptor);
 }
 
@@ -130,15 +134,11 @@ VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor)
 {
 	struct cq *own = atomic_load_explicit(&queue->own_cq, memory_order_relaxed);
-	enum lock_way way;
 
-	if (!own) {
-		way = lock_enter(&queue->lock, LOCK_OF_QUEUE);
-		return way == LOCK_BIASED ? take_shared(queue, handle, descriptor)
-					  : take_shared_slowly(queue, handle, descriptor, way);
-	}
-	way = lock_enter(&own->lock, LOCK_OF_CQ);
-	if (way != LOCK_BIASED)
-		return take_own_slowly(queue, own, handle, descriptor, way);
+	if (!own)
+		return lock_try(&queue->lock) ? take_shared(queue, handle, descriptor)
+					      : take_shared_slowly(queue, handle, descriptor);
+	if (!lock_try(&own->lock))
+		return take_own_slowly(queue, own, handle, descriptor);
 	return take_own(queue, own, handle, descriptor);
 }

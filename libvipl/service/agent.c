@@ -112,7 +112,6 @@ static void *run_agent(void *argument)
 	struct nic *nic = argument;
 	unsigned ready = 0;
 
-	lock_self = &lock_guest;
 	thread_is_agent = true;
 	thread_is_library = true;
 	while (!atomic_load(&nic->agent.stop)) {

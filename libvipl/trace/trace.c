@@ -29,6 +29,7 @@ static struct polls {
 	_Atomic uint32_t none, empty;
 } polled[POLLED];
 
+atomic_bool trace_may_be_on = true;
 static pthread_once_t opening = PTHREAD_ONCE_INIT; /* of the file, by the first line */
 static _Thread_local uint32_t own_thread __attribute__((tls_model("initial-exec")));
 
@@ -111,7 +112,7 @@ static void open_file(void)
 		log_warning("VIPL_TRACE: no trace is written: %s", failure_of("pthread_atfork()", error));
 	make_header(&header);
 	if (error || !*config()->trace || !trace_file_open(header.words))
-		atomic_store(&hot_flags.is_traced, false);
+		atomic_store(&trace_may_be_on, false);
 }
 
 /* False: there is no trace. */

@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/hot_flags.h"
 #include "vipl.h"
 
 #define TRACE_ROOM 1152 /* more than any line has */
@@ -31,10 +30,12 @@ struct trace_line {
 	char words[TRACE_ROOM]; /* " key=value" for each fact */
 };
 
+/* True until it is known whether calls are traced. It is hidden, so that one instruction reads it. */
+extern __attribute__((visibility("hidden"))) atomic_bool trace_may_be_on;
+
 static inline bool trace_is_on(void)
 {
-	return __builtin_expect(
-		atomic_load_explicit(&hot_flags.is_traced, memory_order_relaxed), false);
+	return __builtin_expect(atomic_load_explicit(&trace_may_be_on, memory_order_relaxed), false);
 }
 
 void trace_begin(struct trace_line *line, const char *function);

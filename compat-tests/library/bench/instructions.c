@@ -13,8 +13,8 @@
 #include <vipl.h>
 
 enum {
-	SETTLING = 1200, /* rounds until each biased lock has found its thread */
-	BLOCKS = 15,	 /* on the loopback NIC the agent comes in between; four blocks later the lock is owned again */
+	SETTLING = 1200, /* rounds until a CQ has its tenant, and all memory is there */
+	BLOCKS = 15,	 /* on the loopback NIC the agent comes in between */
 	BLOCK = 64,	 /* rounds */
 	PATIENCE_MS = 20000,
 	SEGMENT_BYTES = 8,

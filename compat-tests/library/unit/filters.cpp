@@ -34,7 +34,7 @@ struct Refused : Named {
 const Refused CALLS[] = {
 	CALL(accept4), UNKNOWN(bind), CALL(clone), CALL(clone3), UNKNOWN(close_range), CALL(connect), CALL(epoll_create1),
 	CALL(epoll_ctl), UNKNOWN(epoll_pwait), {"eventfd2", SYS_eventfd2, EPERM, "eventfd(", "has to allow it"}, UNKNOWN(fallocate), CALL(fcntl), CALL(fstat), CALL(fstatfs),
-	CALL(ftruncate), UNKNOWN(getrandom), CALL(getsockopt), CALL(listen), CALL(madvise), CALL(membarrier),
+	CALL(ftruncate), UNKNOWN(getrandom), CALL(getsockopt), CALL(listen), CALL(madvise),
 	UNKNOWN(memfd_create), CALL(openat), CALL(pidfd_open), CALL(ppoll), CALL(pread64), CALL(process_vm_readv),
 	CALL(process_vm_writev), CALL(pwrite64), CALL(pwritev), CALL(pwritev2), CALL(read), CALL(recvfrom), UNKNOWN(recvmmsg),
 	CALL(recvmsg), CALL(sendmsg), CALL(sendto), CALL(setsockopt), CALL(shutdown), CALL(socket), CALL(socketpair),

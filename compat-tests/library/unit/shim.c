@@ -3,11 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -45,19 +42,16 @@ void shim_cq_unlock(void *cq)
 	cq_unlock(cq_at(cq));
 }
 
-unsigned shim_cq_lock_waiting(void *cq)
-{
-	return atomic_load(&cq_at(cq)->lock.waiting);
-}
-
 void shim_cq_set_tenant(void *cq, void *tenant)
 {
-	atomic_store(&cq_at(cq)->tenant, (struct lock_thread *)tenant);
+	atomic_store(&cq_at(cq)->tenant, tenant ? tenant : TENANT_NONE);
 }
 
 const void *shim_cq_tenant(void *cq)
 {
-	return atomic_load(&cq_at(cq)->tenant);
+	const void *tenant = atomic_load(&cq_at(cq)->tenant);
+
+	return tenant == TENANT_NONE ? NULL : tenant;
 }
 
 void shim_cq_set_resting(void *cq, unsigned threads)
@@ -89,8 +83,7 @@ struct lock *shim_lock_create(void)
 {
 	struct lock *lock = malloc(sizeof(*lock));
 
-	fence_init();
-	lock_init(lock, LOCK_OF_QUEUE);
+	lock_init(lock);
 	return lock;
 }
 
@@ -117,55 +110,6 @@ int shim_lock_try(struct lock *lock)
 int shim_lock_seems_taken(const struct lock *lock)
 {
 	return lock_seems_taken(lock);
-}
-
-void shim_lock_set_waiting(struct lock *lock, unsigned threads)
-{
-	atomic_store(&lock->waiting, threads);
-}
-
-int shim_lock_is_own(const struct lock *lock)
-{
-	return atomic_load(&lock->owner) == lock_self;
-}
-
-int shim_lock_is_owned(const struct lock *lock)
-{
-	return atomic_load(&lock->owner) != LOCK_NO_OWNER;
-}
-
-void *shim_lock_place(void)
-{
-	return lock_self;
-}
-
-void shim_lock_be_agent(void)
-{
-	lock_self = &lock_guest;
-}
-
-void shim_lock_be_new_thread(void)
-{
-	lock_thread_introduce();
-}
-
-int shim_lock_can_be_owned(void)
-{
-	return hot_flags.has_membarrier;
-}
-
-int shim_refuse_membarrier(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
-
-	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-	       !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 }
 
 struct region_table *shim_table_create(void)

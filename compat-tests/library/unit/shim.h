@@ -24,8 +24,6 @@ void shim_drop_receives(VIP_VI_HANDLE vi);
 
 void shim_cq_lock(void *cq);
 void shim_cq_unlock(void *cq);
-// Threads that want the lock.
-unsigned shim_cq_lock_waiting(void *cq);
 // See cq_tenant.c. NULL: there is none.
 void shim_cq_set_tenant(void *cq, void *tenant);
 const void *shim_cq_tenant(void *cq);
@@ -38,7 +36,7 @@ unsigned shim_cq_announced(void *cq);
 // Whether the NIC's agent takes its descriptors for unusable.
 bool shim_agent_is_lost(void *nic);
 
-// ---- the biased lock ----
+// ---- the lock ----
 
 struct lock;
 
@@ -46,25 +44,9 @@ struct lock *shim_lock_create(void);
 void shim_lock_destroy(struct lock *lock);
 void shim_lock_acquire(struct lock *lock);
 void shim_lock_release(struct lock *lock);
-// For a thread that does not own it.
 int shim_lock_try(struct lock *lock);
-// True when the lock has an owner.
-int shim_lock_is_owned(const struct lock *lock);
-// True when that is the calling thread.
-int shim_lock_is_own(const struct lock *lock);
 // True when a thread is inside.
 int shim_lock_seems_taken(const struct lock *lock);
-// As if so many threads waited for it.
-void shim_lock_set_waiting(struct lock *lock, unsigned threads);
-// Where the calling thread says which locks it is inside.
-void *shim_lock_place(void);
-// From now on the calling thread is an agent, or another thread than before.
-void shim_lock_be_agent(void);
-void shim_lock_be_new_thread(void);
-// True when the kernel has the system call that ownership needs.
-int shim_lock_can_be_owned(void);
-// From now on the kernel refuses that call. False if it does not let itself be told to.
-int shim_refuse_membarrier(void);
 
 // ---- the table of regions ----
 

@@ -28,9 +28,8 @@ OWN(nic_put)
 OWN(cq_wait)
 OWN(cq_enter)
 OWN(cq_unlock_and_run)
-OWN(fence_init)
-OWN(asym_fence_heavy)
-OWN(lock_take)
+OWN(lock_wait)
+OWN(thread_start)
 OWN(object_create)
 OWN(workqueue_post)
 OWN(vi_get)
@@ -38,7 +37,7 @@ OWN(sem_wait)
 OWN(sem_post)
 OWN(post)
 OWN(err_sys)
-int loopback_device_ops = 1, verbs_device_ops = 2, has_membarrier = 3;
+int loopback_device_ops = 1, verbs_device_ops = 2, trace_may_be_on = 3;
 
 #ifdef __cplusplus
 }
@@ -61,7 +60,7 @@ int main(void)
 	    VipDestroyVi(vi) != VIP_SUCCESS || VipDestroyCQ(cq) != VIP_SUCCESS ||
 	    VipCloseNic(nic) != VIP_SUCCESS)
 		return 1;
-	if (loopback_device_ops != 1 || verbs_device_ops != 2 || has_membarrier != 3)
+	if (loopback_device_ops != 1 || verbs_device_ops != 2 || trace_may_be_on != 3)
 		return 2;
 	printf("%s works\n", attributes.Name);
 	return 0;

@@ -5,7 +5,7 @@
  * The compiler marks each access to memory (-fsanitize=thread), and this file is what it calls. Each thread has a clock. One
  * thread runs at a time, the one whose clock is behind, so threads come in the order that the clocks give. An access costs
  * next to nothing if the processor has the line, and the time of a transfer if another one has it. A store waits in a buffer.
- * A locked instruction, or a fence, waits for the buffer. A membarrier() interrupts all threads.
+ * A locked instruction, or a fence, waits for the buffer.
  *
  * What it leaves out: other work of instructions, accesses that overlap, prefetching, the size of caches, sockets, and
  * processors that run several threads. So ratios of two runs are worth something, and rates are not.
@@ -39,7 +39,6 @@
 #define FENCED	 8.0
 #define SLEEP	 55000.0 /* longer than a sleep was to be */
 #define FUTEX	 1000.0
-#define INTERRUPT 1000.0 /* of each thread, by a membarrier() */
 #define AHEAD	 15.0	 /* a thread goes on until it is so far ahead of another one */
 
 #define MOST_THREADS 64
@@ -302,9 +301,6 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		words[i] = va_arg(arguments, long);
 	va_end(arguments);
-	if (number == SYS_membarrier && is_modelled())
-		for (int i = 0; i < count; i++)
-			threads[i].now += i == self ? 4 * INTERRUPT : INTERRUPT;
 	if (number != SYS_futex || !is_modelled())
 		return call(number, words[0], words[1], words[2], words[3], words[4], words[5]);
 	spend(futex_nsec(words));
