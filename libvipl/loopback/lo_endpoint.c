@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A VI's end of a connection: creation, states, and its link. */
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/aligned.h"
+#include "base/futex.h"
 #include "base/log.h"
 #include "base/own_memory.h"
 #include "base/pages.h"
@@ -265,6 +265,8 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	atomic_store(&endpoint->pool_free, 0);
 }
 
+#define HOLDERS_NSEC 50000
+
 /*
  * The device's lock is held, but not while this waits for threads that have the endpoint. They wait for plain copies at most,
  * because after loopback_endpoint_is_still() no thread is in another one.
@@ -273,7 +275,7 @@ static void unlist(struct loopback_endpoint *endpoint)
 {
 	while (endpoint->holders) {
 		pthread_mutex_unlock(&endpoint->device->lock);
-		sched_yield();
+		futex_rest(HOLDERS_NSEC); /* they may have a lower priority, and wait for this processor */
 		pthread_mutex_lock(&endpoint->device->lock);
 	}
 	LIST_REMOVE(endpoint, in_linked);
