@@ -15,10 +15,10 @@ namespace
 {
 
 // A thread that is to be cancelled.
-class Thread
+class CancelledThread
 {
       public:
-	Thread(int type, std::function<void()> body) : type_(type), body_(std::move(body))
+	CancelledThread(int type, std::function<void()> body) : type_(type), body_(std::move(body))
 	{
 		EXPECT_EQ(0, pthread_create(&thread_, nullptr, run, this));
 	}
@@ -49,7 +49,7 @@ class Thread
 	static inline thread_local int wanted;
 	static void *run(void *self)
 	{
-		auto *thread = static_cast<Thread *>(self);
+		auto *thread = static_cast<CancelledThread *>(self);
 		wanted = thread->type_;
 		thread->number_ = static_cast<pid_t>(syscall(SYS_gettid));
 		thread->body_();
@@ -79,7 +79,7 @@ class Cancelling : public NicTest
 		for (int type : types)
 			for (bool sleeps : {false, true}) {
 				SCOPED_TRACE(testing::Message() << "type " << type << (sleeps ? ", asleep" : ""));
-				Thread thread(type, call);
+				CancelledThread thread(type, call);
 				EXPECT_TRUE(!sleeps || eventually([&] { return thread.sleeps(); }));
 				thread.cancel();
 				thread.expectCancelled();
@@ -95,7 +95,7 @@ TEST_F(Cancelling, AThreadInConnectWait)
 		Address local(nic.address(), name), remote(nic);
 		VIP_VI_ATTRIBUTES peer;
 		VIP_CONN_HANDLE conn;
-		Thread::takeType();
+		CancelledThread::takeType();
 		VipConnectWait(nic, local.get(), VIP_INFINITE, remote.get(), &peer, &conn);
 	});
 }
@@ -108,7 +108,7 @@ TEST_F(Cancelling, AThreadInConnectRequestEndsItsAttempt)
 		[&] {
 			Address local(nic.address(), "c"), remote(nic.address(), name);
 			VIP_VI_ATTRIBUTES peer;
-			Thread::takeType();
+			CancelledThread::takeType();
 			while (true) // the host may be slow, and there is no server
 				VipConnectRequest(client, local.get(), remote.get(), VIP_INFINITE, &peer);
 		},
@@ -128,7 +128,7 @@ TEST_F(Cancelling, AThreadInConnectPeerWaitLeavesTheAttemptToOthers)
 	cancelIn(
 		[&] {
 			VIP_VI_ATTRIBUTES peer;
-			Thread::takeType();
+			CancelledThread::takeType();
 			VipConnectPeerWait(vi, &peer);
 		},
 		[&] {
@@ -150,7 +150,7 @@ TEST_F(Cancelling, AThreadThatWaitsForACompletionTakesNone)
 		cancelIn(
 			[&] {
 				VIP_DESCRIPTOR *done;
-				Thread::takeType();
+				CancelledThread::takeType();
 				wait(vi, VIP_INFINITE, &done);
 			},
 			[] {}, types);
@@ -162,7 +162,7 @@ TEST_F(Cancelling, AThreadThatWaitsForACompletionTakesNone)
 	cancelIn([&] {
 		VIP_VI_HANDLE vi;
 		VIP_BOOLEAN receive;
-		Thread::takeType();
+		CancelledThread::takeType();
 		VipCQWait(cq, VIP_INFINITE, &vi, &receive);
 	});
 	ASSERT_TRUE(pool.postReceive(onCq, 0, 64));
@@ -175,7 +175,7 @@ TEST_F(Cancelling, AThreadThatWaitsForACompletionTakesNone)
 TEST_F(Cancelling, AThreadEndsInNoOtherCall)
 {
 	std::atomic<bool> done{false};
-	Thread thread(PTHREAD_CANCEL_DEFERRED, [&] {
+	CancelledThread thread(PTHREAD_CANCEL_DEFERRED, [&] {
 		pthread_cancel(pthread_self());
 		{
 			Cq cq(nic);
@@ -199,7 +199,7 @@ TEST_F(Cancelling, AThreadThatHoldsItOffGoesOn)
 		[&] {
 			VIP_DESCRIPTOR *done;
 			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, nullptr);
-			Thread::takeType();
+			CancelledThread::takeType();
 			pthread_cancel(pthread_self());
 			result = VipRecvWait(vi, 10, &done);
 			pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, nullptr);

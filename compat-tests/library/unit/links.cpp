@@ -7,10 +7,6 @@
 namespace
 {
 
-struct Level : Named {
-	VIP_RELIABILITY_LEVEL level;
-};
-
 class Links : public Each<NicTest, Level>
 {
       protected:

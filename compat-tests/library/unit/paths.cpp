@@ -223,11 +223,6 @@ TEST_F(Paths, KeepTheSocketToTheInterfaceUnlessItIsOfOneHost)
 
 // ---- changes ----
 
-// Level of reliability, and the partition's place in the table.
-struct Level : Named {
-	VIP_RELIABILITY_LEVEL level;
-};
-
 class EachLevel : public Each<Paths, Level>
 {
       protected:

@@ -6,7 +6,7 @@
 namespace
 {
 
-const VIP_UINT32 WRITE = VIP_STATUS_OP_RDMA_WRITE, READ = VIP_STATUS_OP_RDMA_READ;
+const VIP_UINT32 WRITES = VIP_STATUS_OP_RDMA_WRITE, READS = VIP_STATUS_OP_RDMA_READ;
 
 // What the device tells of a refused operation.
 enum class Event { NONE, FIRST, QUIET, LAST };
@@ -77,7 +77,7 @@ TEST_P(RefusedInOrder, IsToldAtBothEnds)
 	if (order.is_polled)
 		expect_received(b, at(1), VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_sent(a, d, (order.answer == Answer::NEVER ? VIP_STATUS_DESC_FLUSHED_ERROR : VIP_STATUS_RDMA_PROT_ERROR) |
-				  (is_read ? READ : WRITE));
+				  (is_read ? READS : WRITES));
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 	if (order.has_receive && !order.is_polled)
@@ -113,7 +113,7 @@ TEST_F(Refused, AnEventAfterTheEndChangesNothing)
 {
 	VIP_DESCRIPTOR *d = post_refused(false);
 
-	expect_sent(a, d, VIP_STATUS_RDMA_PROT_ERROR | WRITE);
+	expect_sent(a, d, VIP_STATUS_RDMA_PROT_ERROR | WRITES);
 	expect_state(b, VIP_STATE_ERROR);
 	const uint64_t handled = fake_calls("ibv_ack_async_event");
 	tell(Event::LAST);
@@ -138,7 +138,7 @@ TEST_F(Refused, TheRequesterIsNotToldOfTheEndBeforeItHasItsAnswer)
 	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
 	options([](fake_options &o) { o.late_answers = o.hold_completions = false; });
 	EXPECT_GE(fake_release(-1), 1);
-	expect_sent(a, d, VIP_STATUS_RDMA_PROT_ERROR | WRITE);
+	expect_sent(a, d, VIP_STATUS_RDMA_PROT_ERROR | WRITES);
 	expect_told_once(a, VIP_ERROR_CONN_LOST);
 }
 

@@ -145,7 +145,7 @@ std::string read_line(int fd)
 }
 
 // Makes it take no more, and returns how many bytes it holds. The kernel moves on what a terminal has, so that is stopped.
-size_t fill(int fd)
+size_t fillPipe(int fd)
 {
 	std::string filling(4096, 'x');
 	size_t filled = 0;
@@ -178,7 +178,7 @@ void make_room(int writer, int reader, size_t filled)
 void lose_lines(const Ends &ends, int count, const std::string &wanted, bool lower_limit = false)
 {
 	const struct rlimit none = {0, 0};
-	const size_t filled = fill(ends.writer);
+	const size_t filled = fillPipe(ends.writer);
 
 	dup2(ends.writer, STDERR_FILENO);
 	if (lower_limit) // no further descriptor, and poll() fails

@@ -186,6 +186,9 @@ inline std::ostream &operator<<(std::ostream &out, const Named &named)
 {
 	return out << named.name;
 }
+struct Level : Named {
+	VIP_RELIABILITY_LEVEL level;
+};
 struct ByName {
 	template <class Parameter> std::string operator()(const testing::TestParamInfo<Parameter> &info) const
 	{
