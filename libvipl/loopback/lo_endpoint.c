@@ -11,6 +11,8 @@
 #include "base/pages.h"
 #include "order.h"
 
+#define HOLDERS_NSEC 50000 /* a thread rests so long while others have the endpoint */
+
 _Static_assert(RECEIVE_DEPTH <= LANE_RECEIVES, "there is a place for each in the lane");
 _Static_assert(SEND_DEPTH <= SEND_STAMPS, "there is a stamp for each");
 
@@ -264,8 +266,6 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	endpoint->publish_limit = endpoint->pool_used = 0;
 	atomic_store(&endpoint->pool_free, 0);
 }
-
-#define HOLDERS_NSEC 50000
 
 /*
  * The device's lock is held, but not while this waits for threads that have the endpoint. They wait for plain copies at most,

@@ -449,8 +449,10 @@ static bool add_all(struct finder *finder, struct ibv_device **list, unsigned la
 		finder->list->has_devices = true;
 		if (is_wanted(finder, ibv_get_device_name(*list), (*list)->ibdev_path))
 			add_device(finder, *list);
+		if (finder->name) /* then the number does not matter */
+			continue;
 		candidates_number(finder->list);
-		if (!finder->name && candidate_numbered(finder->list, last))
+		if (candidate_numbered(finder->list, last))
 			return false;
 	}
 	return true;
