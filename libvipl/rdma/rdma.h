@@ -127,7 +127,7 @@ struct verbs_endpoint {
 	struct verbs_buffers staged_sends, staged_receives; /* with the queue pair, in order */
 	bool is_careful; /* the program may have protected its memory: the processor does not copy */
 	bool was_connected;  /* the queue pair, to any peer */
-	bool is_adrift; /* it has no way out, as our GID is gone */
+	bool is_adrift; /* it has no way out, as our GID is gone, or is there of another version only */
 	atomic_bool drained; /* since it was stopped */
 	int64_t answers_until, drains_until; /* or 0: it does not, or has */
 	atomic_bool refuses; /* the device has told that a request of the peer's was at fault */
@@ -202,11 +202,12 @@ void verbs_routes_forget(struct verbs_device *device);
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
-/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: the port has none (of the agreed version). */
+/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: none; EPROTO: none of the agreed version. */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path);
 /*
  * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change
- * that at any time, so it is asked when a path is used. 0 or errno; ENODEV: there is no such GID or partition any more.
+ * that at any time, so it is asked when a path is used. 0 or errno; ENODEV: there is no such GID or partition any more; EPROTO:
+ * see verbs_path_find_gid().
  */
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path);
 enum endpoint_way verbs_endpoint_way(struct device_endpoint *endpoint);

@@ -55,15 +55,17 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 	const uint8_t wanted = path->roce_version || !device->is_ethernet ? path->roce_version : LATEST_ROCE;
 	const bool is_only = path->roce_version && path->is_agreed;
 	struct ibv_gid_entry entry;
-	bool is_found = false;
+	bool is_found = false, has_other = false;
 	int error;
 
 	for (unsigned next = 0; !(error = verbs_gid_next(device->context, device->port, next, &entry));
 	     next = entry.gid_index + 1) {
 		const uint8_t version = roce_version(&entry);
 
-		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (is_only && version != wanted) ||
-		    (interface && entry.ndev_ifindex != interface))
+		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (interface && entry.ndev_ifindex != interface))
+			continue;
+		has_other = true;
+		if (is_only && version != wanted)
 			continue;
 		is_found = true;
 		path->own_gid_index = (uint8_t)entry.gid_index;
@@ -73,13 +75,13 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 	}
 	if (error != ENOENT)
 		return cause("ibv_query_gid_ex()", error);
-	return is_found ? 0 : ENODEV;
+	return is_found ? 0 : has_other ? EPROTO : ENODEV;
 }
 
 /*
  * Finds the index of our GID, of the path's version of RoCE, or else of the latest; of another one until both ends have agreed on
- * it. 0 or errno; ENODEV: none. A VLAN may have the same one, which leads elsewhere, so that of our interface comes first. Not all
- * kernels tell the interface.
+ * it. 0 or errno; ENODEV: none; EPROTO: of other versions only. A VLAN may have the same one, which leads elsewhere, so that of our
+ * interface comes first. Not all kernels tell the interface.
  */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path)
 {
@@ -138,27 +140,27 @@ static int ask_port(const struct verbs_device *device, struct verbs_path *path)
 	return 0;
 }
 
-static void tell_lack(const struct verbs_device *device, const struct verbs_path *path, bool has_gid)
+static void tell_lack(const struct verbs_device *device, const struct verbs_path *path, int of_gid)
 {
 	const char *name = ibv_get_device_name(device->context->device);
 
-	if (has_gid)
-		log_error_ratelimited("RDMA device %s: its port has no partition key for a connection", name);
-	else if (path->is_agreed && path->roce_version)
+	if (of_gid == EPROTO)
 		log_error_ratelimited("RDMA device %s: its port has no GID of RoCE v%u for a connection, which the peer's has", name,
 				      path->roce_version);
-	else
+	else if (of_gid)
 		log_error_ratelimited("RDMA device %s: its port has no GID for a connection; if another device has the address now, "
 				      "as after a bond's failover, the NIC has to be opened anew",
 				      name);
+	else
+		log_error_ratelimited("RDMA device %s: its port has no partition key for a connection", name);
 }
 
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path)
 {
-	const int lacks = verbs_path_find_gid(device, path), error = lacks ? lacks : find_pkey(device, path);
+	const int of_gid = verbs_path_find_gid(device, path), error = of_gid ? of_gid : find_pkey(device, path);
 
-	if (error == ENODEV)
-		tell_lack(device, path, !lacks);
+	if (error == ENODEV || error == EPROTO)
+		tell_lack(device, path, of_gid);
 	return error ? error : ask_port(device, path);
 }
 
@@ -232,6 +234,17 @@ void verbs_describe(struct device_endpoint *base, struct description *own)
 	memcpy(own->bytes, &bytes, sizeof(bytes));
 }
 
+/* If the requester's port has no GID of that version, it gives up. */
+static void tell_other_version(const struct verbs_device *device, const struct verbs_path *path, uint8_t asked_for,
+			       const struct in6_addr *host)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	host_text(host, text);
+	log_ratelimited(LOG_LEVEL_INFO, "RDMA device %s: its port has no GID of RoCE v%u, with which %s asks, so it answers with v%u",
+			ibv_get_device_name(device->context->device), asked_for, text, path->roce_version);
+}
+
 /* The requester's path, seen from here. On Ethernet the peer is where its socket is, whatever it says. */
 static int reverse_path(struct verbs_endpoint *endpoint, const struct description_bytes *bytes, const struct in6_addr *host)
 {
@@ -265,6 +278,8 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 	}
 	error = verbs_path_complete(device, path);
 	path->is_agreed = true;
+	if (!error && path->roce_version != bytes->roce_version)
+		tell_other_version(device, path, bytes->roce_version, host);
 	return error;
 }
 
@@ -353,16 +368,13 @@ int verbs_endpoint_start(struct verbs_endpoint *endpoint)
 static int agree(struct verbs_endpoint *endpoint, const struct description_bytes *bytes)
 {
 	struct verbs_path *path = &endpoint->path;
-	const uint8_t told = path->roce_version;
-	int error;
 
 	if (!path->hop_limit)
 		path->hop_limit = bytes->hop_limit;
 	path->is_agreed = true;
-	if (told)
+	if (path->roce_version)
 		path->roce_version = bytes->roce_version;
-	error = verbs_path_complete(endpoint->device, path);
-	return error == ENODEV && path->roce_version != told ? EPROTO : error;
+	return verbs_path_complete(endpoint->device, path);
 }
 
 int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect_info *own, const struct connect_info *peer,

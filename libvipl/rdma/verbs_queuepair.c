@@ -376,7 +376,7 @@ int verbs_endpoint_rewind(struct device_endpoint *base)
 		return cause("the port's LID, to which the peer sends", EADDRNOTAVAIL);
 	if (!error)
 		endpoint->path = now;
-	endpoint->is_adrift = error == ENODEV;
+	endpoint->is_adrift = error == ENODEV || error == EPROTO;
 	if (endpoint->is_adrift && !change_state(endpoint, IBV_QPS_ERR)) {
 		next_generation(endpoint);
 		return EAGAIN;

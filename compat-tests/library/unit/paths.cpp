@@ -109,6 +109,23 @@ TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 	expect_mtu(IBV_MTU_256);
 }
 
+// As when the address is taken away while the server thinks.
+TEST_F(Paths, SayThatTheirGidHasGoneNotThatItIsOfAnotherVersion)
+{
+	VIP_CONN_HANDLE conn;
+
+	open();
+	auto requested = request_of_a(&conn);
+	ASSERT_FALSE(HasFailure());
+	fake_before("sendmsg", 1, [] { fake_move_address(nullptr, 1, false); });
+	testing::internal::CaptureStderr();
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
+	const std::string log = testing::internal::GetCapturedStderr();
+	EXPECT_NE(log.find("fake0: its port has no GID for a connection; if another device has the address now"), std::string::npos)
+		<< log;
+}
+
 // The GID is the port's, and the table of keys has the child's partition behind the port's first one.
 TEST_F(Paths, OfAnIpoibChildThatTheNicIsCalledByAreInItsPartition)
 {

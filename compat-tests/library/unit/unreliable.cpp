@@ -261,6 +261,28 @@ TEST_F(Unreliable, WithoutTheAddressMessagesAreLostAndTheConnectionGoesOnWithIt)
 	expect_unharmed();
 }
 
+// A kernel lists an address first for RoCE v1, then for the version that both ends have agreed on.
+TEST_F(Unreliable, WithTheAddressOfAnotherVersionOfRoceOnlyTheQueuePairStaysInError)
+{
+	start();
+	post_receives(1);
+	fake_change_device([](fake_device &device) { device.v1_only = true; });
+	fake_move_address(host, 2, false);
+	VIP_DESCRIPTOR *s = message(8);
+	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
+	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
+	EXPECT_EQ(qp_attributes(a).qp_state, IBV_QPS_ERR);
+	fake_change_device([](fake_device &device) { device.v1_only = false; });
+	fake_move_address(host, 3);
+	for (Vi *vi : {&a, &b})
+		EXPECT_TRUE(eventually([&] { return index_of(*vi) == 3; }));
+	EXPECT_TRUE(eventually([&] { return fake_posted(b.qp, FAKE_RECV) == 1; }));
+	send(a, 8);
+	expect_received(b, receives[0]);
+	expect_unharmed();
+}
+
 // It is disconnected, or the program ends, without the address.
 TEST_F(Unreliable, WithoutTheAddressTheConnectionCanEnd)
 {
