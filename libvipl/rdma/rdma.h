@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/deadline.h"
 #include "base/watch.h"
 #include "device.h"
 #include "verbs_candidates.h"
@@ -53,6 +54,7 @@ struct verbs_path {
 	uint8_t lid_bits;			 /* what our LID has beyond the port's first one */
 	bool is_agreed;				 /* on the version of RoCE, by both ends */
 	bool is_global;				 /* packets have a GRH, which tells GIDs and what belongs to these */
+	unsigned interface;			 /* of our GID; 0: the kernel does not tell */
 	uint32_t flow_label;
 	uint8_t own_gid_index, roce_version, sl, traffic_class, hop_limit, rate; /* version 0: not RoCE, or not known yet */
 	enum ibv_mtu mtu;
@@ -81,6 +83,7 @@ struct verbs_device {
 	bool hears;	 /* its events are being read */
 	struct staging staging;
 	LIST_HEAD(, verbs_route) routes;
+	int64_t routes_until; /* those that were found until then are forgotten */
 	STAILQ_HEAD(, verbs_endpoint) unused_endpoints; /* destroyed; their memory is for later ones only */
 };
 
@@ -198,7 +201,10 @@ void verbs_destroy_id(struct rdma_cm_id *id);
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);
 void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *event);
 /* What has been found until now may be wrong. */
-void verbs_routes_forget(struct verbs_device *device);
+static inline void verbs_routes_forget(struct verbs_device *device)
+{
+	device->routes_until = clock_nsec();
+}
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */

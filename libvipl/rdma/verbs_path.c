@@ -68,6 +68,7 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 		if (is_only && version != wanted)
 			continue;
 		is_found = true;
+		path->interface = entry.ndev_ifindex;
 		path->own_gid_index = (uint8_t)entry.gid_index;
 		path->roce_version = version;
 		if (version == wanted)
@@ -195,7 +196,7 @@ static uint8_t reads_at_once(int limit)
 /* The port's MTU is that of its largest interface: a VLAN may have less. */
 static void limit_mtu(struct verbs_path *path, const struct verbs_device *device, int socket)
 {
-	struct ifreq interface = {.ifr_ifindex = (int)device->interface};
+	struct ifreq interface = {.ifr_ifindex = (int)(path->interface ? path->interface : device->interface)};
 
 	if (!device->is_ethernet || ioctl(socket, SIOCGIFNAME, &interface) || ioctl(socket, SIOCGIFMTU, &interface))
 		return;
@@ -393,8 +394,10 @@ int verbs_raise(struct device_endpoint *base, bool accepts, const struct connect
 	if (error)
 		return error;
 	limit_mtu(&endpoint->path, endpoint->device, description->socket);
-	if (!accepts && endpoint->path.own_lid != told) /* so the caller asks again */
-		return cause("the port's LID, which the peer was told", ETIMEDOUT);
+	if (!accepts && (endpoint->path.own_lid != told || endpoint->path.mtu < bytes.mtu)) {
+		verbs_routes_forget(endpoint->device);
+		return cause("the port's LID or MTU, which the peer was told", ETIMEDOUT); /* so the caller asks again */
+	}
 	if (bytes.mtu < endpoint->path.mtu)
 		endpoint->path.mtu = bytes.mtu;
 	endpoint->peer_qp = (uint32_t)bytes_get(bytes.qp, sizeof(bytes.qp));

@@ -139,7 +139,8 @@ static struct verbs_route *find(struct verbs_device *device, const struct in6_ad
 
 	for (route = LIST_FIRST(&device->routes); route; route = next) {
 		next = LIST_NEXT(route, in_device);
-		if (!route->id && !route->error && now - route->found_at >= FRESH_NSEC)
+		if (!route->id && !route->error &&
+		    (now - route->found_at >= FRESH_NSEC || route->found_at <= device->routes_until))
 			forget(route);
 		else if (host_equal(&route->host, host))
 			return route;
@@ -195,15 +196,6 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 		return EINPROGRESS;
 	endpoint->path = route->path;
 	return route->error ? route->error : verbs_path_complete(device, &endpoint->path);
-}
-
-void verbs_routes_forget(struct verbs_device *device)
-{
-	struct verbs_route *route;
-
-	LIST_FOREACH(route, &device->routes, in_device)
-		if (!route->id)
-			route->found_at = clock_nsec() - FRESH_NSEC;
 }
 
 void verbs_routes_free(struct verbs_device *device)

@@ -85,6 +85,22 @@ TEST_F(Paths, HaveTheMtuThatFitsTheirInterface)
 	}
 }
 
+// Then it has another index, with the same name, address and GID.
+TEST_F(Paths, HaveTheMtuThatFitsTheirInterfaceAlsoAfterItWasMadeAnew)
+{
+	fake_device device;
+
+	fake_device_default(&device);
+	device.addresses[0] = "10.9.8.1";
+	device.vlan[0] = "10.9.9.1";
+	device.vlan_mtu = 512 + 96;
+	fake_set_devices(1, &device);
+	open("eth0.100");
+	fake_change_device([](fake_device &d) { d.vlan_made++; });
+	make_pair();
+	expect_mtu(IBV_MTU_512);
+}
+
 TEST_F(Paths, WhosePartitionCannotBeReadAreErrorResource)
 {
 	open_infiniband();
@@ -107,6 +123,28 @@ TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	ASSERT_EQ(requested.get(), VIP_SUCCESS);
 	expect_mtu(IBV_MTU_256);
+}
+
+// The server has taken what it was told. Packets of that size would get lost.
+TEST_F(Paths, AreAskedForAgainWhereTheRequestersMtuHasSunkSinceTheRequest)
+{
+	VIP_CONN_HANDLE conn;
+
+	open();
+	auto requested = request_of_a(&conn);
+	ASSERT_FALSE(HasFailure());
+	fake_before("sendmsg", 1, [] { // ACCEPT
+		fake_change_device([](fake_device &d) { d.mtu = 256; });
+	});
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
+	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
+	EXPECT_EQ(requested.get(), VIP_SUCCESS);
+	uint32_t numbers[2];
+	ASSERT_EQ(fake_qps(numbers, 2), 2);
+	for (uint32_t number : numbers) // other queue pairs than at first
+		EXPECT_EQ(qp_attributes(Vi{nullptr, number}).path_mtu, IBV_MTU_256);
+	expect_traffic(a, b);
 }
 
 // As when the address is taken away while the server thinks.

@@ -75,6 +75,7 @@ struct fake_device {
 	uint8_t port; // that has the addresses; those before it are down
 	bool interface_down;
 	int vlan_mtu; // in bytes, of that interface; 0: as much as data needs
+	unsigned vlan_made; // how often that has been made anew: each time it gets another index
 	const char *vlan[FAKE_MAX_ADDRESSES]; // addresses of "eth<N>.100", up to the first NULL
 	uint16_t vlan_pkey; // of InfiniBand, where that is an IPoIB child interface: its partition
 	// The way from this port to others, as rdma_cm tells it.

@@ -181,19 +181,22 @@ extern "C" int ioctl(int fd, unsigned long request, ...) noexcept
 	void *arg = va_arg(args, void *);
 	va_end(args);
 	auto *interface = static_cast<ifreq *>(arg);
-	if (request == SIOCGIFNAME) {
-		snprintf(interface->ifr_name, sizeof interface->ifr_name, "%d", interface->ifr_ifindex);
-		return 0;
-	}
-	if (request != SIOCGIFMTU)
+	if (request != SIOCGIFNAME && request != SIOCGIFMTU)
 		return NEXT(ioctl)(fd, request, arg);
-	const unsigned index = static_cast<unsigned>(atoi(interface->ifr_name));
+	const int index = request == SIOCGIFNAME ? interface->ifr_ifindex : atoi(interface->ifr_name);
 	std::lock_guard<std::mutex> lock(world().mutex);
-	interface->ifr_mtu = 9000;
 	for (size_t i = 0; i < world().devices.size(); i++)
-		if (index == interface_index(i, true) && world().devices[i]->cfg.vlan_mtu)
-			interface->ifr_mtu = world().devices[i]->cfg.vlan_mtu;
-	return 0;
+		for (bool is_vlan : {false, true}) {
+			const int mtu = is_vlan ? world().devices[i]->cfg.vlan_mtu : 0;
+			if (static_cast<unsigned>(index) != interface_index(i, is_vlan))
+				continue;
+			if (request == SIOCGIFNAME)
+				snprintf(interface->ifr_name, sizeof interface->ifr_name, "%d", index);
+			else
+				interface->ifr_mtu = mtu ? mtu : 9000;
+			return 0;
+		}
+	return by_minus(ENODEV);
 }
 
 extern "C" int bind(int fd, const sockaddr *address, socklen_t length) noexcept

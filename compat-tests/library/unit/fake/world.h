@@ -262,7 +262,10 @@ void close_context(Context *ctx);
 // The scope of link-local addresses on the interface of the device with this number.
 inline uint32_t interface_index(size_t device, bool is_vlan = false)
 {
-	return static_cast<uint32_t>(device + 2 + (is_vlan ? 100 : 0)); // 1 is that of lo
+	const auto &devices = world().devices;
+	const unsigned made = is_vlan && device < devices.size() ? devices[device]->cfg.vlan_made : 0;
+
+	return static_cast<uint32_t>(device + 2 + (is_vlan ? 100 * (1 + made) : 0)); // 1 is that of lo
 }
 uint32_t interface_of(const Device *dev, bool is_vlan);
 ibv_gid gid_at(const Device *dev, size_t index); // all zeros: there is none
