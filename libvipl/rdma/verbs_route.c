@@ -119,7 +119,7 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 		break;
 	case RDMA_CM_EVENT_ROUTE_RESOLVED:
 		learn(route);
-		conclude(device, route, 0);
+		conclude(device, route, verbs_path_complete(device, &route->path));
 		break;
 	case RDMA_CM_EVENT_ADDR_ERROR:
 	case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -195,7 +195,7 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 	if (route->id)
 		return EINPROGRESS;
 	endpoint->path = route->path;
-	return route->error ? route->error : verbs_path_complete(device, &endpoint->path);
+	return route->error;
 }
 
 void verbs_routes_free(struct verbs_device *device)

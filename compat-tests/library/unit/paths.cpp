@@ -101,6 +101,20 @@ TEST_F(Paths, HaveTheMtuThatFitsTheirInterfaceAlsoAfterItWasMadeAnew)
 	expect_mtu(IBV_MTU_512);
 }
 
+// Asking takes the NIC's lock, and of some cards their firmware. The requester's port is asked with the route, too, which many use.
+TEST_F(Paths, AskEachEndsPortOnce)
+{
+	open();
+	make_pair();
+	uint64_t least = UINT64_MAX;
+	for (int i = 0; i < 3; i++) { // a route is found anew after five seconds, which asks once more
+		const uint64_t asked = fake_calls("ibv_query_port");
+		make_pair();
+		least = std::min(least, fake_calls("ibv_query_port") - asked);
+	}
+	EXPECT_EQ(least, 2);
+}
+
 TEST_F(Paths, WhosePartitionCannotBeReadAreErrorResource)
 {
 	open_infiniband();
