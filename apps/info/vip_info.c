@@ -368,7 +368,9 @@ static int show(const struct settings *settings)
 		complain("cannot list the RDMA devices: %s", failure(error));
 	if (settings->json)
 		printf("{\n  \"nics\": [");
-	if (!settings->problems)
+	if (settings->problems)
+		VipCloseNic(NULL); /* which does nothing but tell of wrong settings */
+	else
 		nics = show_nics(settings, &list);
 	is_about_all = !settings->nic || !nics;
 	if (settings->json) {
