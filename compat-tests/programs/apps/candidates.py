@@ -23,7 +23,7 @@ INFO, RUN, PAIR, PINGPONG, PUPPET = sys.argv[1:]
 DEVICES = ["vipdown", "vipnone", "vipvlan", "vipsame", "vipbond", "vippart", "vipbrid", "vipmac"]
 OTHERS = ["ivipless", "ivipport", "ivipbase"]
 PATIENCE = 60
-RESOURCE = 3  # VIP_ERROR_RESOURCE
+RESOURCE, NOT_REACHABLE = 3, 15  # VIP_ERROR_RESOURCE, VIP_NOT_REACHABLE
 SETUP = """
 ip link add ivipdown type dummy; ip address add 10.77.1.1/24 dev ivipdown
 ip link add ivipnone type dummy; ip link set ivipnone up
@@ -203,6 +203,23 @@ class Candidates(unittest.TestCase):
         eventually(lambda: re.search("by name +vipbond .* 10.77.5.9", run(INFO, "--problems").stdout), "no GID")
         connect_new(pair)
         expect_message(pair)
+
+    def test_a_nic_says_when_its_address_is_another_devices_and_goes_on_when_it_is_back(self):
+        """As that of a bond of two devices, of which the other one is active now."""
+        def move(origin, target):
+            return "ip address delete 10.77.7.1/24 dev %s; ip address add 10.77.7.1/24 dev %s" % (origin, target)
+
+        pair = self.pair_at("vipmac")
+        self.addCleanup(shell, move("ivipvlan", "ivipmac"), check=False)
+        shell(move("ivipmac", "ivipvlan"))
+        asking = pair[1]
+        eventually(lambda: asking.do("VipCreateVi NIC attributes 0 0 &VI")
+                   .code("VipConnectRequest VI at at 30000 told") == NOT_REACHABLE, "another device's address is reached")
+        shell(move("ivipvlan", "ivipmac"))
+        eventually(lambda: re.search(r"nic\d+ +vipmac .* 10.77.7.1", run(INFO, "--problems").stdout), "no GID")
+        connect_new(pair)
+        expect_message(pair)
+        self.assertIn("RDMA device vipmac port 1: its address is at vipvlan port 1 now, so open the NIC again", asking.end())
 
     def test_a_nic_keeps_its_device_when_that_gets_another_name(self):
         pair = self.pair_at("vipmac")
