@@ -167,11 +167,13 @@ TEST_F(ConnectTime, HostThatIsNotThereIsNotReachableOrDoesNotAnswer)
 	std::string nobody = hostAddress(nic, {"\xC0\0\2\1", 4});
 	Vi vi(nic);
 	constexpr VIP_ULONG timeout = 3000;
-	Stopwatch watch;
-	VIP_RETURN result = requestTo(vi, freshDiscriminator(), timeout, nobody);
-	EXPECT_TRUE(result == VIP_NOT_REACHABLE || (result == VIP_TIMEOUT && !nic.isLoopback()))
-		<< testing::PrintToString(result);
-	EXPECT_LE(watch.ms(), timeout + kBusy);
+	EXPECT_TRUE(takesBetween(0, timeout + 5000, [&] {
+		Stopwatch watch;
+		VIP_RETURN result = requestTo(vi, freshDiscriminator(), timeout, nobody);
+		EXPECT_TRUE(result == VIP_NOT_REACHABLE || (result == VIP_TIMEOUT && !nic.isLoopback()))
+			<< testing::PrintToString(result);
+		return watch.ms();
+	}));
 	EXPECT_EQ(VIP_STATE_IDLE, vi.state());
 }
 

@@ -2,6 +2,7 @@
 // Children of fork: a child has none of its parent's objects, can make its own, and does not affect the parent.
 #include "every_call.h"
 #include "notify.h"
+#include "time_limit.h"
 
 #include <atomic>
 #include <list>
@@ -27,7 +28,7 @@ class Fork : public PairTest
 	{
 		pid_t pid = fork();
 		if (!pid) {
-			alarm(60);
+			alarm(kSecondsPerTest / 2); // so the test tells of it
 			_exit(body());
 		}
 		EXPECT_GT(pid, 0);

@@ -173,7 +173,7 @@ TEST_F(NicHandle, CloseReleasesEverythingThatIsStillOpen)
 	ASSERT_TRUE(harness::connect(connected, peer));
 	// A request was neither accepted nor rejected. Its requester must get an answer.
 	std::string discriminator = freshDiscriminator();
-	auto requested = inThread([&] { return requestTo(requester, discriminator, 5000); });
+	auto requested = inThread([&] { return requestTo(requester, discriminator, kPatience); });
 	VIP_CONN_HANDLE pending = nullptr;
 	EXPECT_EQ(VIP_SUCCESS, waitOn(doomed, discriminator, kPatience, &pending));
 

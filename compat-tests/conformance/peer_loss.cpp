@@ -8,7 +8,6 @@ namespace
 {
 
 constexpr unsigned kReceives = 4;
-constexpr VIP_ULONG kSoon = 5000; // ms; without other load it is much sooner
 constexpr VIP_UINT32 kFlushed = VIP_STATUS_OP_RECEIVE | VIP_STATUS_DESC_FLUSHED_ERROR;
 
 // Accepts a connection, and then ends in the way that the test orders. It does not release
@@ -50,8 +49,8 @@ class PeerLoss : public NicTest
 	}
 	void expectLost()
 	{
-		EXPECT_TRUE(nic.errors.reaches(*vi, 1, kSoon)) << "no asynchronous error soon";
-		EXPECT_TRUE(eventually([&] { return vi->state() == VIP_STATE_ERROR; }, kSoon));
+		EXPECT_TRUE(nic.errors.reaches(*vi, 1, kPatience)) << "no asynchronous error";
+		EXPECT_TRUE(eventually([&] { return vi->state() == VIP_STATE_ERROR; }));
 		expectReceivesFlushed();
 		EXPECT_FALSE(nic.errors.reaches(*vi, 2, 200)) << "told twice";
 		EXPECT_EQ(1U, nic.errors.count(*vi, VIP_ERROR_CONN_LOST));
@@ -109,7 +108,7 @@ TEST_F(PeerLoss, PeerKilledWhileAThreadIsBlockedInRecvWait)
 	EXPECT_EQ(pool->descriptor(0), d);
 	EXPECT_EQ(status(kFlushed), statusOf(pool->descriptor(0)));
 	EXPECT_GE(took, killed) << "returned before the peer was killed";
-	EXPECT_LT(took, killed + kSoon);
+	EXPECT_LT(took, killed + kPatience);
 }
 
 // [functional: VipPostSend VipSendWait] Sends to a peer that has gone are done, with an error.
@@ -117,7 +116,6 @@ TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 {
 	peer->kill();
 	ASSERT_TRUE(pool->postSend(*vi, kReceives, 64));
-	Stopwatch watch;
 	ASSERT_EQ(pool->descriptor(kReceives), takeSend(*vi));
 	// The error depends on whether the loss was known when the send was posted. The killed peer
 	// had no receive posted, and that may have been noticed, too.
@@ -125,7 +123,6 @@ TEST_F(PeerLoss, SendsAfterThePeerWasKilledFailAndDoNotHang)
 	EXPECT_TRUE(error == VIP_STATUS_DESC_FLUSHED_ERROR || error == VIP_STATUS_TRANSPORT_ERROR ||
 		    error == VIP_STATUS_REMOTE_DESC_ERROR)
 		<< statusOf(pool->descriptor(kReceives));
-	EXPECT_LT(watch.ms(), kSoon);
 }
 
 // [functional: VipDisconnect VipConnectRequest] A VI that has lost its peer can be connected again.

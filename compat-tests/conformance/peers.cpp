@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "runner/remote.h"
+#include "time_limit.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <ifaddrs.h>
 #include <map>
+#include <memory>
 #include <netinet/in.h>
 #include <poll.h>
 #include <spawn.h>
@@ -157,12 +159,18 @@ Told connectBy(Vi &server, Vi &client, Address waiter, Address requester, VIP_NE
 PendingRequest::PendingRequest(Vi &client, VIP_ULONG timeout)
 {
 	std::string discriminator = freshDiscriminator();
-	requested = inThread([&client, discriminator, timeout] {
+	auto isHad = std::make_shared<std::atomic<bool>>(false);
+	// Its time may end before the server has it.
+	requested = inThread([&client, discriminator, timeout, isHad] {
 		VIP_RETURN result = VIP_NO_MATCH;
-		eventually([&] { return (result = requestTo(client, discriminator, timeout)) != VIP_NO_MATCH; });
+		eventually([&] {
+			result = requestTo(client, discriminator, timeout);
+			return result != VIP_NO_MATCH && (result != VIP_TIMEOUT || *isHad);
+		});
 		return result;
 	});
 	EXPECT_EQ(VIP_SUCCESS, waitOn(client.nic(), discriminator, kPatience, &handle));
+	*isHad = true;
 }
 
 AssertionResult connect(Vi &server, Vi &client)
@@ -252,6 +260,7 @@ std::string Channel::get(VIP_ULONG ms)
 		throw std::runtime_error("the other process talks of something else");
 	std::string text(bytes, '\0');
 	read(text.data(), bytes, deadline);
+	renewTimeLimit();
 	return text;
 }
 
@@ -337,6 +346,7 @@ static Channel startPeer(const char *role, pid_t *pid)
 
 Peer::Peer(const char *role) : channel(startPeer(role, &pid_))
 {
+	renewTimeLimit();
 	channel.put(remote::ownHost());
 }
 

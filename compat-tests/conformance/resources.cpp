@@ -344,6 +344,7 @@ void connectAndDisconnect(Nic &nic, Pool (&pools)[2], const Course &course, size
 	});
 	End end{nic, pools[1]};
 	for (size_t i = 0; i < times && !testing::Test::HasFailure(); i++) {
+		beginTimeLimit();
 		end.begin(course.newVis);
 		ready.await(i + 1);
 		EXPECT_EQ(VIP_SUCCESS, requestTo(*end.vi, discriminator, kPatience)) << i;

@@ -16,7 +16,7 @@ namespace harness
 
 // The limit, in ms, of every wait that is expected to succeed. It is generous, because the device may be
 // emulated.
-constexpr VIP_ULONG kPatience = 40000;
+constexpr VIP_ULONG kPatience = 80000;
 // The time, in ms, in which something must not come.
 constexpr VIP_ULONG kQuiet = 150;
 
@@ -33,7 +33,7 @@ class Stopwatch
 	Clock::time_point start_ = Clock::now();
 };
 // A call may take this many ms more on a busy machine. A wait that ignores its timeout takes longer.
-constexpr double kBusy = 5000;
+constexpr double kBusy = 20000;
 // `timed` returns the ms that it took. Each try takes at least `least`. One of several tries takes at most
 // `most`, because a busy machine delays the others.
 testing::AssertionResult takesBetween(double least, double most,

@@ -148,7 +148,7 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 		clients.push_back(std::make_unique<Vi>(nic));
 	}
 	for (unsigned i = 0; i < count; i++)
-		threads.emplace_back([&, i] { results[i] = requestTo(*clients[i], name, 5000); });
+		threads.emplace_back([&, i] { results[i] = requestTo(*clients[i], name, kPatience); });
 	for (unsigned i = 0; i < count; i++) {
 		letTimePass(gap);
 		testing::AssertionResult served = serve(*servers[i], name);
@@ -165,7 +165,7 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 {
 	for (VIP_ULONG timeout :
-	     {VIP_ULONG{5000}, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
+	     {kPatience, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
 		Vi server(nic), client(nic);
 		std::string name = freshDiscriminator();
 		VIP_RETURN requested = VIP_NOT_DONE, waited;
