@@ -53,7 +53,7 @@ echo "$PRIVATE"
 case $name in
     vip_info) echo '{
 "nics": [{"nic": "nic0", "Name": "mlx5_7", "host": "10.20.30.40", "ReliabilityLevelSupport": ["reliable delivery"]}],
-"problems": []}' ;;
+"problems": '"$([[ " $* " != *" --problems "* ]] && echo '[]' || echo "${PROBLEMS:-[]}")"'}' ;;
     vip_perf) [[ $1 == overhead ]] || echo '{
 "series": [{"name": "VIPL", "points": [{"what": "connection", "us_median": 300.0, "bytes": 8, "MBps": 1.5}]}]}' ;;
 esac
@@ -139,6 +139,26 @@ class Verdicts(Site):
         self.assertEqual(1, self.status, self.output)
         self.assertIn("conformance: 1 of 2 tests failed: A.Two\n      Simple programs work;", self.output)
         self.assertEqual(["A.Two"], report["steps"][1]["figures"]["failed"])
+
+    def test_tests_that_took_too_long_say_so(self):
+        self.run_check("-q", JUNIT=JUNIT % '<failure type="took too long" message=""/>')
+        self.assertIn("conformance: 1 of 2 tests failed, 1 of them took too long: A.Two\n      It hangs, or the machine is very slow: "
+                      "conformance.txt says", self.output)
+
+    def test_a_low_limit_on_memory_is_no_fault_of_the_nics(self):
+        low = {"about": "memory", "problem": "the limit on locked memory is low", "remedy": "Raise it:\nulimit -l"}
+        near = {"about": "network", "problem": "eth0 and eth1 are interfaces in one subnet", "remedy": "sysctl"}
+        self.run_check("-q", PROBLEMS=json.dumps([{**low, "about": "port", "problem": "another port"}, near]))
+        self.assertEqual(0, self.status, self.output)
+        self.assertIn("delivery; but eth0 and eth1 are interfaces in one subnet\n", self.output)
+        self.run_check("-q", "-o", "report.tgz", PROBLEMS=json.dumps([near, low]))
+        self.assertEqual(3, self.status, self.output)
+        self.assertIn("NOTHING WAS CHECKED: the limit on locked memory is low.\nWhat to do:\n  Raise it:\n  ulimit -l\n", self.output)
+
+    def test_a_full_folder_is_named(self):
+        self.run_check("-q", vip_stress_DOES="rm -r $TMPDIR/vip_check_adapter-*")
+        self.assertEqual(2, self.status, self.output)
+        self.assertIn("(its own files are in %s: see TMPDIR)" % (self.folder / "tmp"), self.output)
 
     def test_without_figures_or_results_nothing_is_shown(self):
         for more in {"JUNIT": ""}, {"vip_perf_DOES": ":", "broken": "vip_perf"}:
@@ -337,9 +357,19 @@ class Ends(Site):
         report = json.loads(self.files(self.check_with(server, port))["report.json"])
         self.assertEqual({"ok"}, set(self.statuses(report).values()))
         self.assertIn("system", report["other host"])
-        self.assertEqual("nic other-host conformance-2 legacy-2 latency-2 bandwidth-2 connect-2".split(),
+        self.assertEqual("nic other-host latency-2 conformance-2 legacy-2 bandwidth-2 connect-2".split(),
                          list(self.statuses(report)))
         self.assertEqual([], self.processes())
+
+    def test_no_message_comes_through_between_two_hosts(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = "--port=%d" % (free.getsockname()[1] - 4)
+        server = self.start("--serve", port)
+        self.assertIn("waits at TCP ports", server.stdout.readline())
+        report = self.run_check("-q", port, "127.0.0.1", vip_perf_DOES="exit 1")
+        self.assertEqual(["ok", "ok", "FAILED", *["NOT RUN"] * 4], list(self.statuses(report).values()))
+        self.assertIn("With RoCE, UDP port 4791 of both has to be open", self.output)
+        self.assertIn("the check is over", server.communicate(timeout=PATIENCE)[0])
 
     def answers(self, *lines):
         """Has a check with a host that says these lines."""
