@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "health.h"
 
+#include "base/address.h"
+
+#include <ifaddrs.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,6 +60,11 @@ static const char memlock_remedy[] =
 	"Raise it: for this shell with ulimit -l KIBIBYTES, up to the hard limit; for good in\n"
 	"/etc/security/limits.conf (USER - memlock unlimited, then log in again); for a\n"
 	"service with LimitMEMLOCK=infinity in its unit.";
+
+static const char subnet_remedy[] =
+	"Linux lets each answer for the addresses of both (ARP), so packets may go to the wrong\n"
+	"one: connections time out, or get no messages. As root, on each host with two such ports:\n"
+	"sysctl -w net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2";
 
 struct report {
 	tell_problem *tell;
@@ -128,10 +137,81 @@ static void check_memlock(const struct report *report)
 	    (unsigned long long)limit.rlim_cur >> 10, hard);
 }
 
+/* 0: it is not known. */
+static uint32_t subnet_of(const struct candidate *candidate)
+{
+	struct ifaddrs *all = NULL;
+	uint32_t address, subnet = 0;
+
+	memcpy(&address, &candidate->host.s6_addr[12], sizeof(address));
+	if (getifaddrs(&all))
+		return 0;
+	for (const struct ifaddrs *each = all; each; each = each->ifa_next) {
+		const struct sockaddr_in *own = (const struct sockaddr_in *)each->ifa_addr,
+					 *mask = (const struct sockaddr_in *)each->ifa_netmask;
+
+		if (own && mask && own->sin_family == AF_INET && own->sin_addr.s_addr == address)
+			subnet = address & mask->sin_addr.s_addr;
+	}
+	freeifaddrs(all);
+	return subnet;
+}
+
+static bool answers_for_others(const char *interface)
+{
+	char path[64 + IF_NAMESIZE];
+	int strictness = 1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/sys/net/ipv4/conf/%s/arp_ignore", interface);
+	file = fopen(path, "re");
+	if (file && fscanf(file, "%d", &strictness) != 1)
+		strictness = 1;
+	if (file)
+		fclose(file);
+	return !strictness;
+}
+
+/* An address of a port, and what of its interface matters to others in the subnet. */
+struct neighbour {
+	const struct candidate *candidate;
+	uint32_t subnet;
+	bool answers;
+};
+
+/* Either one's answers may take the packets for the other. */
+static bool disturb_each_other(const struct neighbour *one, const struct neighbour *other)
+{
+	return one->candidate->index != other->candidate->index && one->subnet == other->subnet && (one->answers || other->answers);
+}
+
+static void check_subnets(const struct report *report, const struct candidates *list)
+{
+	struct neighbour seen[64];
+	size_t count = 0, i;
+
+	if (!answers_for_others("all"))
+		return;
+	for (const struct candidate *each = list->all; each < list->all + list->count && count < 64; each++) {
+		if (each->reason != CANDIDATE_USABLE || !host_is_ipv4(&each->host))
+			continue;
+		seen[count] = (struct neighbour){each, subnet_of(each), answers_for_others(each->interface)};
+		if (!seen[count].subnet)
+			continue;
+		for (i = 0; i < count && !disturb_each_other(&seen[i], &seen[count]); i++)
+			;
+		if (i < count)
+			add(report, "network", subnet_remedy, "%s (%s) and %s (%s) are interfaces in one subnet",
+			    seen[i].candidate->interface, seen[i].candidate->address, each->interface, each->address);
+		count++;
+	}
+}
+
 void find_problems(const struct candidates *list, tell_problem *tell, void *context)
 {
 	const struct report report = {.tell = tell, .context = context};
 
 	check_ports(&report, list);
+	check_subnets(&report, list);
 	check_memlock(&report);
 }

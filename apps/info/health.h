@@ -5,7 +5,7 @@
 
 #include "rdma/verbs_candidates.h"
 
-/* Is told one problem, and what helps. What it is about: "device", of which there is none, a "port", or "memory". */
+/* Is told one problem, and what helps. What it is about: "device", of which there is none, a "port", "network" or "memory". */
 typedef void tell_problem(void *context, const char *about, const char *problem, const char *remedy);
 
 void find_problems(const struct candidates *list, tell_problem *tell, void *context);

@@ -258,6 +258,14 @@ class Candidates(unittest.TestCase):
             self.assertIn(name + " is RDMA device", told)
             self.assertEqual(len(files), 1, files)
 
+    def test_two_interfaces_in_a_subnet_are_told_of(self):
+        self.assertIn("Problem: ivipvlan (10.77.3.1) and ivipsame (10.77.3.4) are interfaces in one subnet.", self.listed)
+        self.assertEqual(self.listed.count("in one subnet"), 1, self.listed)
+        one, other = ("/proc/sys/net/ipv4/conf/%s/arp_ignore" % name for name in ("ivipvlan", "ivipsame"))
+        self.addCleanup(shell, "echo 0 >%s; echo 0 >%s" % (one, other))
+        self.assertIn("in one subnet", shell("echo 1 >%s; %s --problems" % (one, INFO), check=False))
+        self.assertNotIn("in one subnet", shell("echo 1 >%s; %s --problems" % (other, INFO), check=False))
+
     def test_vip_run_tells_what_the_names_mean(self):
         done = run(RUN, "--check", PINGPONG)
         self.assertRegex(done.stdout, r"(?m)^nic\d+: RDMA device vipvlan port 1, ivipvlan, 10\.77\.3\.1$")
