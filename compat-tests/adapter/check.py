@@ -142,8 +142,8 @@ class Verdicts(Site):
 
     def test_tests_that_took_too_long_say_so(self):
         self.run_check("-q", JUNIT=JUNIT % '<failure type="took too long" message=""/>')
-        self.assertIn("conformance: 1 of 2 tests failed, 1 of them took too long: A.Two\n      It hangs, or the machine is very slow: "
-                      "conformance.txt says", self.output)
+        self.assertIn("conformance: 1 of 2 tests failed, 1 of them took too long: A.Two\n      It hangs, or the machine is very "
+                      "slow: conformance.txt says", self.output)
 
     def test_a_low_limit_on_memory_is_no_fault_of_the_nics(self):
         low = {"about": "memory", "problem": "the limit on locked memory is low", "remedy": "Raise it:\nulimit -l"}
@@ -153,7 +153,8 @@ class Verdicts(Site):
         self.assertIn("delivery; but eth0 and eth1 are interfaces in one subnet\n", self.output)
         self.run_check("-q", "-o", "report.tgz", PROBLEMS=json.dumps([near, low]))
         self.assertEqual(3, self.status, self.output)
-        self.assertIn("NOTHING WAS CHECKED: the limit on locked memory is low.\nWhat to do:\n  Raise it:\n  ulimit -l\n", self.output)
+        self.assertIn("NOTHING WAS CHECKED: the limit on locked memory is low.\nWhat to do:\n  Raise it:\n  ulimit -l\n",
+                      self.output)
 
     def test_a_full_folder_is_named(self):
         self.run_check("-q", vip_stress_DOES="rm -r $TMPDIR/vip_check_adapter-*")

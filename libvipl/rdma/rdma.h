@@ -212,8 +212,8 @@ void verbs_routes_free(struct verbs_device *device);
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path);
 /*
  * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change
- * that at any time, so it is asked again when a path is used. 0 or errno; ENODEV: there is no such GID or partition any more; EPROTO:
- * see verbs_path_find_gid().
+ * that at any time, so it is asked again when a path is used. 0 or errno; ENODEV: there is no such GID or partition any more;
+ * EPROTO: see verbs_path_find_gid().
  */
 int verbs_path_complete(struct verbs_device *device, struct verbs_path *path);
 enum endpoint_way verbs_endpoint_way(struct device_endpoint *endpoint);

@@ -242,7 +242,8 @@ static void tell_other_version(const struct verbs_device *device, const struct v
 	char text[INET6_ADDRSTRLEN];
 
 	host_text(host, text);
-	log_ratelimited(LOG_LEVEL_INFO, "RDMA device %s: its port has no GID of RoCE v%u, with which %s asks, so it answers with v%u",
+	log_ratelimited(LOG_LEVEL_INFO,
+			"RDMA device %s: its port has no GID of RoCE v%u, with which %s asks, so it answers with v%u",
 			ibv_get_device_name(device->context->device), asked_for, text, path->roce_version);
 }
 
