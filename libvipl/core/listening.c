@@ -129,6 +129,15 @@ static void remember_wait(struct nic *nic, struct listener *listener)
 		end_listener(nic, listener);
 }
 
+void listeners_tell(const struct nic *nic, void (*tell)(void *context, const struct discriminator *wanted), void *context)
+{
+	const struct listener *listener;
+
+	TAILQ_FOREACH(listener, &nic->listeners, in_nic)
+		if (listener->waiters)
+			tell(context, &listener->wanted);
+}
+
 int64_t listeners_serve(struct nic *nic)
 {
 	struct listener *listener = TAILQ_FIRST(&nic->listeners), *following;

@@ -32,6 +32,8 @@ bool request_reject(struct request *request);
 int64_t listeners_serve(struct nic *nic);
 /* [nic] Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
 void listeners_close(struct nic *nic);
+/* [nic] Calls this for each discriminator that a thread waits for. */
+void listeners_tell(const struct nic *nic, void (*tell)(void *context, const struct discriminator *wanted), void *context);
 /* [nic] Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
 void connections_close(struct nic *nic);
 

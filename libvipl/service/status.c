@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The status of a NIC for an operator. Each NIC listens on a socket with an abstract name. The agent answers a reader with a
- * file in memory: a line of JSON about the NIC, and one about each VI. It reads the queues' indices without their locks, so
- * posting and completing cost no more.
+ * file in memory: a line of JSON about the NIC, one about each discriminator that a thread waits for, and one about each VI. It
+ * reads the queues' indices without their locks, so posting and completing cost no more.
  */
 #include "status.h"
 
@@ -57,15 +57,19 @@ static bool may_read(int reader)
 	return user_of_peer(reader, &user, NULL) && (user == own_user() || user == 0) && closer_admits(user);
 }
 
-static void print_end(FILE *out, const char *key, const struct in6_addr *host,
-		      const struct discriminator *discriminator)
+static void print_discriminator(FILE *out, const struct discriminator *discriminator)
+{
+	for (unsigned i = 0; i < discriminator->length; i++)
+		fprintf(out, "%02x", discriminator->bytes[i]);
+}
+
+static void print_peer(FILE *out, const struct in6_addr *host, const struct discriminator *discriminator)
 {
 	char text[INET6_ADDRSTRLEN];
 
 	host_text(host, text);
-	fprintf(out, ", \"%s\": {\"host\": \"%s\", \"discriminator\": \"", key, text);
-	for (unsigned i = 0; i < discriminator->length; i++)
-		fprintf(out, "%02x", discriminator->bytes[i]);
+	fprintf(out, ", \"peer\": {\"host\": \"%s\", \"discriminator\": \"", text);
+	print_discriminator(out, discriminator);
 	fputs("\"}", out);
 }
 
@@ -114,12 +118,19 @@ static void print_vi(FILE *out, const struct vi *vi)
 	fprintf(out, "{\"vi\": \"%p\", \"state\": \"%s\", \"level\": \"%s\"", object_handle(&vi->object),
 		states[state], levels[vi->attributes.ReliabilityLevel]);
 	if (state == VIP_STATE_CONNECTED || state == VIP_STATE_ERROR)
-		print_end(out, "peer", &vi->peer.host, &vi->peer.discriminator);
+		print_peer(out, &vi->peer.host, &vi->peer.discriminator);
 	else if (state == VIP_STATE_CONNECT_PENDING)
-		print_end(out, "peer", &target->host, &target->wanted);
+		print_peer(out, &target->host, &target->wanted);
 	print_queue(out, "sends", &vi->send);
 	print_queue(out, "receives", &vi->receive);
 	fprintf(out, ", \"failure\": \"%s\"}\n", failure_name(atomic_load(&vi->failure)));
+}
+
+static void print_wanted(void *out, const struct discriminator *wanted)
+{
+	fputs("{\"waits_for\": \"", out);
+	print_discriminator(out, wanted);
+	fputs("\"}\n", out);
 }
 
 static void print_nic(FILE *out, const struct nic *nic)
@@ -134,6 +145,7 @@ static void print_nic(FILE *out, const struct nic *nic)
 		requests++;
 	fprintf(out, "{\"nic\": \"%s\", \"host\": \"%s\", \"failed\": %s, \"regions\": %u, \"requests\": %u}\n",
 		nic->attributes.Name, host, atomic_load(&nic->failed) ? "true" : "false", nic->regions.used, requests);
+	listeners_tell(nic, print_wanted, out);
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		print_vi(out, vi);
 }
