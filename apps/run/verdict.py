@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """vip_run --check: would the program run, and find its NICs? If not, why?"""
 
+import contextlib
 import os
 import re
 import resource
@@ -17,6 +18,11 @@ LEAST_FILES = 64
 # Where a program has the name of a NIC as a text, or a format that makes such names.
 HELD = re.compile((r"(?<![ -~])((?:nic|VINIC|/dev/via_eth|/dev/clanvi|\\\\[.]\\VI)(?:[0-9]+|%%[du])|VINIC|%s)\0"
                    % machine.LOOPBACK).encode())
+# The names under which programs load a VIPL library.
+LOADED = re.compile(rb"(?<![\w.-])(?:lib)?(?:gni)?vipl\.so")
+BUILT_IN = "it has VIPL functions of its own, which vip_run does not replace"
+NO_SIGN = "nothing shows that it or one of its libraries uses VIPL"
+SCRIPT = "this is a script: check the programs that it runs, too"
 # What a script, of a shell or of another language, does with the variables by which libvipl comes first.
 SETS = re.compile(r"(?:(?<![\w${])(LD_LIBRARY_PATH|LD_PRELOAD)[\"'\]})]*\s*=(?!=)|"
                   r"\b(?:setenv|unset|unsetenv)\s+(LD_LIBRARY_PATH|LD_PRELOAD)\b)\s*[\"']?(.*)")
@@ -28,21 +34,27 @@ def few_of(names):
     return ", ".join(map(shown, names[:MOST_NAMED])) + ", ..." * (len(names) > MOST_NAMED)
 
 
-def lacks_of_file(path, elf, environment):
-    """By the word of the dynamic linker, which runs nothing of the program. Others than GNU's would run it, or something else."""
+def trace(path, elf, environment):
+    """Returns what the dynamic linker says, which runs nothing of the program. Others than GNU's would run it, or something
+    else."""
     if not GNU_LINKER.fullmatch(elf.interpreter):
-        return []
+        return ""
     linker = elf.interpreter
     tracing = {"LC_ALL": "C", "LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
     try:
         done = subprocess.run([linker, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="surrogateescape", env={**environment, **tracing}, timeout=LINKER_LIMIT, check=False)
     except (OSError, subprocess.SubprocessError) as error:
-        return ["the dynamic linker does not tell what is missing (%s)" % error]
-    missing = re.findall(r"^\t(.+) => not found", done.stdout, re.M)
-    functions = [name for name in re.findall(r"^undefined symbol: (\S+)", done.stdout, re.M)
+        return "error while loading: %s" % error
+    return done.stdout
+
+
+def lacks_of_file(said, elf):
+    """What is missing, by the word of the dynamic linker."""
+    missing = re.findall(r"^\t(.+) => not found", said, re.M)
+    functions = [name for name in re.findall(r"^undefined symbol: (\S+)", said, re.M)
                  if not missing or name.startswith("Vip")]  # others may be in what is missing
-    others = [line for line in done.stdout.splitlines()
+    others = [line for line in said.splitlines()
               if re.search("^[^\t].* not found|vipl-preload.so.* cannot be preloaded|error while loading", line)]
     if missing:
         complain("note: missing libraries come with packages for programs of %d bits. A VIPL library of another name than vip_run "
@@ -77,10 +89,30 @@ def low_limits():
     return ["only %d files may be open (ulimit -n), and each connection takes one" % files] * (0 <= files < LEAST_FILES)
 
 
-def names_held(path):
+def read(path):
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read(MOST_READ)
+    return b""
+
+
+def doubt(elf, text, said, preload):
+    """Why a program that can run may not use libvipl. `said`: by the dynamic linker."""
+    if not elf:
+        return SCRIPT
+    if elf.imports_vipl or LOADED.search(text) or LOADED.search(said.encode(errors="replace")):
+        return None
+    if b"VipOpenNic" in text:
+        return None if elf.loads else BUILT_IN
+    for library in [] if preload else re.findall(r"^\t.* => (/.+) \(0x", said, re.M):
+        within = read(library)
+        if b"VipOpenNic" in within:
+            return None if LOADED.search(within) else "%s uses VIPL: try --preload" % shown(library)
+    return None if preload else NO_SIGN
+
+
+def names_held(text):
     """The names of NICs in the program; of a format, the first that it makes."""
-    with open(path, "rb") as file:
-        found = [match[1].decode() for match in HELD.finditer(file.read(MOST_READ))]
+    found = [match[1].decode() for match in HELD.finditer(text)]
     return list(dict.fromkeys(re.sub("%[du]$", "1" if "VI%" in name else "0", name) for name in found))
 
 
@@ -137,16 +169,19 @@ def judge(path, elf, is_script, libraries, directory, environment, preload, lack
     say("program: %s, %s" % (shown(path), kind),
         *("%s=%s" % (variable, shown(environment[variable])) for variable in ("LD_LIBRARY_PATH", "LD_PRELOAD", "VIPL_NIC_MAP")
           if variable in environment))
+    said, text = "", read(path) if elf else b""
     if directory and elf.interpreter and os.access(elf.interpreter, os.X_OK):
-        for each in path, directory + "/libvipl.so.1":
-            lacks += [one for one in lacks_of_file(each, elf, environment) if one not in lacks]
+        said = trace(path, elf, environment)
+        for each in said, trace(directory + "/libvipl.so.1", elf, environment):
+            lacks += [one for one in lacks_of_file(each, elf) if one not in lacks]
     if is_script:
         lacks += lacks_of_script(path, preload)
     lacks += low_limits()
-    more, has_rdma = lacks_of_machine(elf, names_held(path) if elf else [], libraries, environment.get("VIPL_NIC_MAP", ""))
+    more, has_rdma = lacks_of_machine(elf, names_held(text), libraries, environment.get("VIPL_NIC_MAP", ""))
     lacks += more
     if lacks:
         say("not ready: " + "; ".join(lacks))
         return NOT_READY
-    say("ready" if has_rdma else "ready, but for this machine only: there is no RDMA device")
+    remarks = doubt(elf, text, said, preload), None if has_rdma else "for this machine only: there is no RDMA device"
+    say(", but ".join(["ready", "; ".join(filter(None, remarks))]).removesuffix(", but "))
     return READY

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Checks vip_run's messages and exit status when a program cannot be run or something is missing, and the verdict of --check.
 #
-# usage: says.sh VIP_RUN PROGRAM STATIC-PROGRAM [PROGRAM-OF-THE-OTHER-WORD-SIZE]
+# usage: says.sh VIP_RUN PROGRAM STATIC-PROGRAM BUILT-IN-PROGRAM INDIRECT-PROGRAM [PROGRAM-OF-THE-OTHER-WORD-SIZE]
 set -u
 
-if (($# < 3 || $# > 4)); then
-    echo "usage: $0 VIP_RUN PROGRAM STATIC-PROGRAM [OTHER-PROGRAM]" >&2
+if (($# < 5 || $# > 6)); then
+    echo "usage: $0 VIP_RUN PROGRAM STATIC-PROGRAM BUILT-IN-PROGRAM INDIRECT-PROGRAM [OTHER-PROGRAM]" >&2
     exit 2
 fi
-vip_run=$1 program=$2 static=$3 other=${4:-}
+vip_run=$1 program=$2 static=$3 built_in=$4 indirect=$5 other=${6:-}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 2' HUP INT TERM
@@ -73,6 +73,14 @@ verdict 1 'not ready: only 40 files .*' prlimit --nofile=40 "$vip_run" --check -
 says 1 '^not ready: .* is statically linked' "$vip_run" --check -n nic0=via_lo "$static"
 says 0 '^limits: locked memory \(ulimit -l\) .*, files \(ulimit -n\) 99$' prlimit --nofile=99:99 "$vip_run" --check -n a=via_lo true
 
+# What can run but may not use libvipl is told.
+verdict 0 'ready, but it has VIPL functions of its own, which vip_run does not replace' \
+    "$vip_run" --check -n nic0=via_lo "$built_in"
+verdict 0 'ready, but nothing shows that it or one of its libraries uses VIPL' "$vip_run" --check -n nic0=via_lo true
+verdict 0 'ready, but .*/libuses\.so uses VIPL: try --preload' "$vip_run" --check -n nic0=via_lo "$indirect"
+verdict 0 'ready' "$vip_run" --check -n nic0=via_lo --preload "$indirect"
+verdict 0 'ready' "$vip_run" --check -n nic0=via_lo "${program%/*}/old_loads"
+
 # A start script may hide libvipl from the program.
 script() {
     local status=$1 words=$2
@@ -80,6 +88,7 @@ script() {
     chmod +x "$work/script"
     verdict "$status" "$words" "$vip_run" --check -n nic0=via_lo "${@:4}" "$work/script"
 }
+is_script='ready, but this is a script: check the programs that it runs, too'
 bad='LD_LIBRARY_PATH=/opt/via
 export LD_LIBRARY_PATH="/opt/via"
 [ x ] && LD_PRELOAD=/opt/libvipl.so x
@@ -95,9 +104,9 @@ MY_LD_LIBRARY_PATH=x
 x["LD_PRELOAD"] == y'
 script 1 'not ready:( its line [2-7] changes LD_[A-Z_]*: put vip_run before the programs in it;?){6}' "$bad"
 script 1 'not ready:( its line [2-7] changes LD_[A-Z_]*: put vip_run before the programs in it;?){6}' "$bad" --preload
-script 0 ready "$good"
+script 0 "$is_script" "$good"
 script 1 'not ready: its line 2 changes LD_LIBRARY_PATH: try --preload' 'LD_LIBRARY_PATH=/opt/via:$LD_LIBRARY_PATH'
-script 0 ready 'LD_LIBRARY_PATH=/opt/via:$LD_LIBRARY_PATH' --preload
+script 0 "$is_script" 'LD_LIBRARY_PATH=/opt/via:$LD_LIBRARY_PATH' --preload
 printf '#!/opt/no/shell\n' >"$work/script"
 verdict 1 'not ready: there is no /opt/no/shell, which has to run it' "$vip_run" --check -n nic0=via_lo "$work/script"
 mkdir -p "$work/closed/within"
