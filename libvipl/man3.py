@@ -160,7 +160,10 @@ def overview(header, functions, release):
             text += f'.SS "{escape(chapter)}"\n'
             chapter = None
         text += entry(with_names(found["name"]), escape(found["about"]))
-    text += '.SH EXAMPLES\nSmall programs with explanations are in apps/examples of the sources, or come with the development package.\n'
+    text += ('.SH EXAMPLES\nSmall programs with explanations are in apps/examples of the sources, and come with the development '
+             'package:\nhello_server and hello_client send each other a message, peers connect as equals, cq_server serves two '
+             'clients\nwith one completion queue, rdma_write writes into the memory of its peer, and error_handler hears of a '
+             'lost\nconnection.\n')
     return text + '.SH "SEE ALSO"\n.BR vipl (7)\n'
 
 

@@ -10,8 +10,9 @@
 #define TIMEOUT 60000 /* milliseconds */
 
 /*
- * An address is a host and a discriminator, any bytes, which tells the servers of a host apart as a port does for TCP. It has
- * room for the longest discriminator, because the library writes those of clients into a server's address.
+ * An address is a host and a discriminator, any bytes, which tells the servers of a host apart as a port does for TCP. Here it is
+ * the name of the server's program. There is room for the longest discriminator, because the library writes those of clients into
+ * a server's address.
  */
 VIP_NET_ADDRESS *new_address(const struct nic *nic, const char *host, const char *discriminator)
 {
@@ -48,10 +49,10 @@ VIP_VI_HANDLE new_vi(const struct nic *nic, VIP_CQ_HANDLE receive_cq)
 	return vi;
 }
 
-/* A server: waits for a client, makes a VI for it, posts its first receive, and only then accepts the connection. */
-VIP_VI_HANDLE accept_client(const struct nic *nic, VIP_CQ_HANDLE receive_cq, struct message *receive)
+/* A server of this name: waits for a client, makes a VI for it, posts its first receive, and only then accepts the connection. */
+VIP_VI_HANDLE accept_client(const struct nic *nic, const char *name, VIP_CQ_HANDLE receive_cq, struct message *receive)
 {
-	VIP_NET_ADDRESS *local = new_address(nic, NULL, "hello"), *remote = new_address(nic, NULL, "");
+	VIP_NET_ADDRESS *local = new_address(nic, NULL, name), *remote = new_address(nic, NULL, "");
 	VIP_VI_ATTRIBUTES clients; /* a server could refuse the client because of them: VipConnectReject */
 	VIP_CONN_HANDLE request;
 	VIP_VI_HANDLE vi;
@@ -67,9 +68,9 @@ VIP_VI_HANDLE accept_client(const struct nic *nic, VIP_CQ_HANDLE receive_cq, str
 }
 
 /* A client: its own discriminator is free, and here no other process of this host has it. */
-void connect_to_server(const struct nic *nic, VIP_VI_HANDLE vi, const char *host)
+void connect_to_server(const struct nic *nic, VIP_VI_HANDLE vi, const char *host, const char *name)
 {
-	VIP_NET_ADDRESS *local, *remote = new_address(nic, host, "hello");
+	VIP_NET_ADDRESS *local, *remote = new_address(nic, host, name);
 	VIP_VI_ATTRIBUTES servers;
 	char own[16];
 

@@ -24,7 +24,7 @@ int main(void)
 	must(VipCreateCQ(nic.handle, CLIENTS, &cq), "cannot create a completion queue");
 	for (int i = 0; i < CLIENTS; i++) {
 		clients[i].receive = new_message(&nic);
-		clients[i].vi = accept_client(&nic, cq, clients[i].receive);
+		clients[i].vi = accept_client(&nic, "cq_server", cq, clients[i].receive);
 	}
 
 	for (int answered = 0; answered < CLIENTS; answered++) {

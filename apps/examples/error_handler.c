@@ -32,7 +32,7 @@ int main(void)
 	must(VipErrorCallback(nic.handle, &lost, handle), "cannot set the handler");
 	receive = new_message(&nic);
 	send = new_message(&nic);
-	vi = accept_client(&nic, NULL, receive);
+	vi = accept_client(&nic, "error_handler", NULL, receive);
 
 	must_be_done(VipRecvWait(vi, VIP_INFINITE, &done), &done, "cannot receive");
 	printf("the client says: %.*s\n", TEXT_SIZE, receive->text);

@@ -35,7 +35,7 @@ VIP_VI_HANDLE new_vi(const struct nic *nic, VIP_CQ_HANDLE receive_cq);
 struct message *new_message(const struct nic *nic);
 void post_receive(VIP_VI_HANDLE vi, struct message *message);
 void send_text(VIP_VI_HANDLE vi, struct message *message, const char *text);
-VIP_VI_HANDLE accept_client(const struct nic *nic, VIP_CQ_HANDLE receive_cq, struct message *receive);
-void connect_to_server(const struct nic *nic, VIP_VI_HANDLE vi, const char *host);
+VIP_VI_HANDLE accept_client(const struct nic *nic, const char *name, VIP_CQ_HANDLE receive_cq, struct message *receive);
+void connect_to_server(const struct nic *nic, VIP_VI_HANDLE vi, const char *host, const char *name);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hello_client [HOST]: connects to the server on the host (default: localhost), sends a text and receives the answer. */
+/*
+ * hello_client [HOST [SERVER]]: connects to the server on the host (default: hello_server on localhost), sends a text and
+ * receives the answer.
+ */
 #include "example.h"
 
 #include <stdio.h>
@@ -16,7 +19,7 @@ int main(int argc, char **argv)
 	send = new_message(&nic);
 	vi = new_vi(&nic, NULL);
 	post_receive(vi, receive); /* for the answer, which may come at any time once the message is sent */
-	connect_to_server(&nic, vi, argc > 1 ? argv[1] : "localhost");
+	connect_to_server(&nic, vi, argc > 1 ? argv[1] : "localhost", argc > 2 ? argv[2] : "hello_server");
 
 	send_text(vi, send, "hello, server");
 	must_be_done(VipRecvWait(vi, VIP_INFINITE, &done), &done, "cannot receive");

@@ -14,7 +14,7 @@ int main(void)
 	open_nic(&nic);
 	receive = new_message(&nic);
 	send = new_message(&nic);
-	vi = accept_client(&nic, NULL, receive);
+	vi = accept_client(&nic, "hello_server", NULL, receive);
 
 	/* Waits until the first receive of the VI's queue is done, and takes it off: it is the one that was posted first. */
 	must_be_done(VipRecvWait(vi, VIP_INFINITE, &done), &done, "cannot receive");

@@ -31,7 +31,7 @@ int main(int argc, char **argv)
 	vi = new_vi(&nic, NULL);
 	post_receive(vi, receive);
 
-	/* Each asks for exactly the address that the other one has. */
+	/* Each asks for exactly the address that the other one has; "left" and "right" are the discriminators. */
 	local = new_address(&nic, NULL, argv[1]);
 	remote = new_address(&nic, argc > 2 ? argv[2] : "localhost", strcmp(argv[1], "left") ? "left" : "right");
 	must(VipConnectPeerRequest(vi, local, remote, TIMEOUT), "cannot begin to connect");

@@ -29,7 +29,7 @@ static void run_server(const struct nic *nic)
 	if (!memory)
 		must(VIP_ERROR_RESOURCE, "no memory");
 	must(VipRegisterMem(nic->handle, memory, TEXT_SIZE, &open, &handle), "cannot register memory");
-	vi = accept_client(nic, NULL, receive);
+	vi = accept_client(nic, "rdma_write", NULL, receive);
 
 	snprintf(place, sizeof(place), "%" PRIuPTR " %lu", (uintptr_t)memory, (unsigned long)handle);
 	send_text(vi, send, place);
@@ -47,7 +47,7 @@ static void run_client(const struct nic *nic, const char *host)
 	unsigned long handle;
 
 	post_receive(vi, receive);
-	connect_to_server(nic, vi, host);
+	connect_to_server(nic, vi, host, "rdma_write");
 	must_be_done(VipRecvWait(vi, VIP_INFINITE, &done), &done, "cannot receive");
 	if (sscanf(receive->text, "%" SCNu64 " %lu", &address, &handle) != 2)
 		must(VIP_INVALID_PARAMETER, "the server has not said where its memory is");

@@ -30,11 +30,18 @@ together() {
     diff <(printf '%b' "$expected" | sort) <(sort said) >&2 || failed=1
 }
 
-together 'the client says: hello, server\nthe server says: hello, client\n' hello_server hello_client
-together 'client 1 says: hello, server\nclient 2 says: hello, server\nthe server says: hello, client\nthe server says: hello, client\n' \
-    cq_server hello_client hello_client
-together 'the client says: hello, server\nthe server says: hello, client\nthe connection is lost: the client has disconnected, or is gone\n' \
-    error_handler hello_client
-together 'hello from the left\nhello from the right\n' 'peers left' 'peers right'
-together 'the client has written: hello, memory (42)\n' rdma_write 'rdma_write localhost'
+both='the client says: hello, server\nthe server says: hello, client\n'
+at_cq='client 1 says: hello, server\nclient 2 says: hello, server\nthe server says: hello, client\nthe server says: hello, client\n'
+lost='the connection is lost: the client has disconnected, or is gone\n'
+peers='hello from the left\nhello from the right\n'
+written='the client has written: hello, memory (42)\n'
+together "$both" hello_server hello_client
+together "$at_cq" cq_server 'hello_client localhost cq_server' 'hello_client localhost cq_server'
+together "$both$lost" error_handler 'hello_client localhost error_handler'
+together "$peers" 'peers left' 'peers right'
+together "$written" rdma_write 'rdma_write localhost'
+# Each server waits for its own clients.
+together "$both$both$at_cq$lost$peers$written" 'rdma_write localhost' 'hello_client localhost cq_server' hello_client \
+    'hello_client localhost error_handler' hello_server cq_server 'peers left' error_handler rdma_write 'peers right' \
+    'hello_client localhost cq_server'
 exit "$failed"
