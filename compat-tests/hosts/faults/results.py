@@ -66,9 +66,8 @@ def record(key, seconds):
 
 def in_words(seconds):
     least, most = min(seconds), max(seconds)
-    digits = "%.0f s" if most >= 20 else "%.1f s" if most >= 0.1 else "%.2f s"
-    texts = list(dict.fromkeys(digits % value for value in (least, most)))
-    return texts[0] if len(texts) == 1 else "%s to %s" % (texts[0][:-2], texts[1])
+    digits = "%.0f" if most >= 20 else "%.1f" if most >= 0.1 else "%.2f"
+    return "–".join(dict.fromkeys(digits % value for value in (least, most)))
 
 
 def main(document, paths):

@@ -3,7 +3,7 @@
 containers.py VIP_PINGPONG LIBRARY REFUSING PUPPET
 
 Root makes the namespaces, as a container engine does. Another user first becomes root of a user namespace, in
-which there is no second user. docs/PORTING.md, *Containers*, lists the cases that work."""
+which there is no second user. docs/RUNNING.md, *Containers*, lists the cases that work."""
 
 import os
 import shutil
