@@ -2,7 +2,7 @@
 """one_host.py APPS: runs the commands of docs/RUNNING.md over via_lo, APPS being the directory of the programs.
 
 node7 and node8 are this host. Commands that need another host, a device or a program that is not here are named and left out;
-the test hosts.running runs those of two hosts."""
+the case "running" of hosts.programs runs those of two hosts."""
 
 import os
 import re
