@@ -35,9 +35,9 @@ def few_of(names):
 
 
 def trace(path, elf, environment):
-    """Returns what the dynamic linker says, which runs nothing of the program. Others than GNU's would run it, or something
-    else."""
-    if not GNU_LINKER.fullmatch(elf.interpreter):
+    """Returns what the dynamic linker says, which runs nothing of the program but its auditors. Others than GNU's would run it,
+    or something else."""
+    if not GNU_LINKER.fullmatch(elf.interpreter) or elf.has_auditors:
         return ""
     linker = elf.interpreter
     tracing = {"LC_ALL": "C", "LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
@@ -71,7 +71,7 @@ def lacks_of_script(path, preload):
     except OSError as error:
         yield "it cannot be read: %s" % error.strerror
         return
-    runs = re.match(r"#!\s*(\S+)", lines[0]) if lines else None
+    runs = re.match(r"#!\s*([^\s\0]+)", lines[0]) if lines else None
     if runs and not os.access(runs[1], os.X_OK):
         yield "there is no %s, which has to run it" % shown(runs[1])
     for number, line in enumerate(lines, 1):
@@ -174,6 +174,7 @@ def judge(path, elf, is_script, libraries, directory, environment, preload, lack
         said = trace(path, elf, environment)
         for each in said, trace(directory + "/libvipl.so.1", elf, environment):
             lacks += [one for one in lacks_of_file(each, elf) if one not in lacks]
+        lacks += ["it has auditors (DT_AUDIT, DT_DEPAUDIT), which would run if its libraries were looked for"] * elf.has_auditors
     if is_script:
         lacks += lacks_of_script(path, preload)
     lacks += low_limits()

@@ -210,6 +210,19 @@ says 0 '^nic0: RDMA device mlx5\\xc2\\x9b port 1, eth\\x1b\[2J, \\xe9' "$work/a[
 parts=$(sed -n 's/^sys.path.*, "\(.*\)").*/\1/p' "$vip_run")
 cp "$parts"/*.py "$work/"
 sed -i 's/^LOOK_LIMIT = 10 /LOOK_LIMIT = 0.1 /' "$work/machine.py"
+# --check runs no auditors of a program, which the dynamic linker runs also where it only looks for libraries.
+printf '#include <unistd.h>\n__attribute__((constructor)) static void run(void) { write(2, "RAN", 3); }\n' >"$work/auditor.c"
+printf 'int main(void) { return 0; }\n' >"$work/audited.c"
+cc -w -shared -fPIC -o "$work/auditor.so" "$work/auditor.c"
+for tag in audit depaudit; do
+    cc -o "$work/$tag" "$work/audited.c" -Wl,--$tag="$work/auditor.so"
+    ! "$vip_run" --check -n nic0=via_lo "$work/$tag" 2>&1 | grep RAN || failed=1
+    verdict 1 'not ready: .*auditors.*' "$vip_run" --check -n nic0=via_lo "$work/$tag"
+done
+printf '#!/bin/sh\0\n' >"$work/nul"
+chmod +x "$work/nul"
+verdict 0 'ready, but .*' "$vip_run" --check -n nic0=via_lo "$work/nul"
+
 # --check runs only GNU's dynamic linkers: a file can name any program as its linker.
 python3 - "$work" <<'TEXT' || { echo "--check takes other programs for the dynamic linker, or does not know it"; failed=1; }
 import sys
