@@ -157,6 +157,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongDuringARevivalIsTheNextReceivesError)
 	EXPECT_EQ(fake_take_misuse().size(), 1U) << "RTS was too late";
 	expect_sent(a, at(100));
 	expect_received(b, receives[1], LENGTH);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // this waits for the revival, during which messages are lost
 	send(a, 8);
 	expect_received(b, receives[2]);
 	expect_unharmed();
@@ -175,6 +176,7 @@ TEST_F(Unreliable, AnErrorBehindTheResetOfARevivalIsResetAgain)
 	});
 	expect_received(b, receives[0], LENGTH);
 	EXPECT_EQ(fake_take_misuse().size(), 1U) << "INIT was too late";
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // waits for the revival
 	send(a, 8);
 	expect_received(b, receives[1]);
 	expect_unharmed();

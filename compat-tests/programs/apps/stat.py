@@ -100,12 +100,12 @@ class Stat(unittest.TestCase):
 
     def test_what_a_server_waits_for_is_shown_in_words_or_digits(self):
         server = Puppet([PUPPET], VIPL_GRACE_MSEC="0").do(
-            OPEN, "words = address 'stat-hello", "bytes = address '\x01\x7fx", "from = room", "told = room",
-            "thread VipConnectWait NIC words INFINITE from told &request",
-            "thread VipConnectWait NIC bytes INFINITE from told &request")
+            OPEN, "words = address 'stat-hello", "bytes = address '\x01\x7fx", "from = room", "told = room")
+        threads = [server.result("thread VipConnectWait NIC %s INFINITE from told &request" % each) for each in ("words", "bytes")]
         eventually(lambda: sorted(nics_of(server)[0]["waits_for"]) == [b"\x01\x7fx".hex(), b"stat-hello".hex()])
         self.assertRegex(stat(server.pid).stdout, "\n  waits for clients of: (stat-hello, 017f78|017f78, stat-hello)\n")
         server.code("VipCloseNic NIC")
+        server.do(*("pthread_join %d 0" % thread for thread in threads))
         server.end()
 
     def test_a_server_that_no_longer_waits_is_shown_without(self):
