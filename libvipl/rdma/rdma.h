@@ -87,12 +87,6 @@ struct verbs_device {
 	STAILQ_HEAD(, verbs_endpoint) unused_endpoints; /* destroyed; their memory is for later ones only */
 };
 
-/* Soft-RoCE has habits that other devices do not have. */
-static inline bool verbs_is_soft(const struct verbs_device *device)
-{
-	return device->limits.vendor_id == 0xffffffu;
-}
-
 #define VERBS_COMPLETIONS    8u	 /* taken out of a CQ at a time */
 
 struct verbs_cq {
@@ -155,7 +149,7 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_PART	UINT64_C(4) /* of a send, and not the last one */
 #define VERBS_WR_ID_STAGED	UINT64_C(8)
 #define VERBS_WR_ID_KIND	UINT64_C(0xf)
-#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see begin_drain() */
+#define VERBS_WR_ID_DRAIN	(VERBS_WR_ID_RECEIVE | VERBS_WR_ID_PART) /* see soft_drain() */
 #define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
@@ -245,15 +239,24 @@ int verbs_cq_poll(struct device_cq *cq);
 /* Sets how many bytes of an RDMA operation go in one request. */
 void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes);
 
-/* verbs_uc.c */
+/*
+ * Unreliable VIs: UC queue pairs. In VIA an error concerns the descriptor, and the connection goes on. But a UC queue pair does
+ * nothing more after an error. So it is reset and started again. The peer notices nothing, because UC accepts any packet that
+ * begins a message.
+ */
 static inline bool verbs_is_unreliable(const struct verbs_endpoint *endpoint)
 {
 	return endpoint->wanted_qp.qp_type == IBV_QPT_UC;
 }
-/* Returns how many bytes an RDMA write may carry in one request. */
-uint32_t verbs_unreliable_request(const struct verbs_endpoint *endpoint, enum ibv_mtu path_mtu);
-/* A completion with this error bit has come. True when `status` is to be reported. */
-bool verbs_unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status);
+
+/* verbs_soft.c: see there. */
+uint32_t soft_whole_bytes(const struct verbs_device *device, uint32_t bytes);
+uint32_t soft_watched_bytes(const struct verbs_device *device, const struct device_send *send);
+uint32_t soft_request_bytes(const struct verbs_device *device, enum ibv_mtu path_mtu);
+unsigned soft_own_entries(const struct verbs_device *device);
+bool soft_stays_in_error(const struct verbs_endpoint *endpoint);
+void soft_drain(struct verbs_endpoint *endpoint);
+bool soft_has_drained(struct verbs_endpoint *endpoint);
 
 /* verbs_flush.c */
 /* 0 or errno. */

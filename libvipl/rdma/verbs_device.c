@@ -150,10 +150,9 @@ static VIP_ULONG limit(uint64_t value)
 	return value > LONG_MAX ? LONG_MAX : (VIP_ULONG)value;
 }
 
-/* One entry of soft-RoCE's is reserved for begin_drain(), which works on one queue pair at a time. */
 static unsigned capacity_of(const struct verbs_device *device, unsigned entries)
 {
-	return entries > 1 && verbs_is_soft(device) ? entries - 1 : entries;
+	return entries > 1 ? entries - soft_own_entries(device) : entries;
 }
 
 static void verbs_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, struct in6_addr *host)
@@ -249,8 +248,7 @@ static int verbs_channel_read(struct device_channel *base, bool all)
 
 static unsigned with_own_entries(unsigned entries, const struct verbs_device *device, unsigned most)
 {
-	if (verbs_is_soft(device))
-		entries++;
+	entries += soft_own_entries(device);
 	return entries < most ? entries : most;
 }
 

@@ -362,7 +362,7 @@ int verbs_endpoint_start(struct verbs_endpoint *endpoint)
 	if (error)
 		return error;
 	if (verbs_is_unreliable(endpoint))
-		verbs_limit_requests(endpoint, verbs_unreliable_request(endpoint, endpoint->path.mtu));
+		verbs_limit_requests(endpoint, soft_request_bytes(endpoint->device, endpoint->path.mtu));
 	return begin_sending(endpoint);
 }
 

@@ -13,10 +13,8 @@
 #include "base/own_memory.h"
 #include "rdma.h"
 
-/* The longest wait until a queue pair does no more work. */
-#define DRAIN_NSEC  NSEC_PER_SEC
-#define ANSWER_NSEC NSEC_PER_SEC
-#define REWINDS	   8u /* tries: each fails only if a message comes at that moment */
+#define ANSWER_NSEC NSEC_PER_SEC /* a device may take to answer */
+#define REWINDS	    8u /* tries: each fails only if a message comes at that moment */
 
 static void limit_inline(struct verbs_endpoint *endpoint)
 {
@@ -241,35 +239,6 @@ int verbs_endpoint_prepare(struct device_endpoint *base)
 	return error ? error : move_to_init(endpoint);
 }
 
-/*
- * Only for soft-RoCE, which may still work on a message after its completion. If the queue pair is reset then, the kernel frees
- * the message twice. Soft-RoCE has finished all messages when it flushes a receive. So if no other receive is left to be
- * flushed, this posts one, and has_drained() looks for its flush. It is posted in ERR, so that no message takes it. A second
- * change to ERR flushes it.
- */
-static void begin_drain(struct verbs_endpoint *endpoint)
-{
-	struct ibv_recv_wr *bad, last = {
-		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) |
-			 VERBS_WR_ID_DRAIN,
-	};
-
-	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
-	if (!ibv_post_recv(endpoint->qp, &last, &bad) && !change_state(endpoint, IBV_QPS_ERR))
-		endpoint->drains_until = clock_nsec() + DRAIN_NSEC;
-}
-
-static bool has_drained(struct verbs_endpoint *endpoint)
-{
-	if (!endpoint->drains_until)
-		return true;
-	cq_poll_for_device(endpoint->wanted_qp.recv_cq->cq_context);
-	if (!atomic_load_explicit(&endpoint->drained, memory_order_relaxed) && deadline_left(endpoint->drains_until))
-		return false;
-	endpoint->drains_until = 0;
-	return true;
-}
-
 /* Also if the device cannot tell, as mana. */
 static bool is_in_error(struct verbs_endpoint *endpoint)
 {
@@ -309,15 +278,15 @@ bool verbs_endpoint_is_still(struct device_endpoint *base, bool stops)
 
 	if (stops && !atomic_load_explicit(&endpoint->stopped, memory_order_relaxed))
 		return has_answered(endpoint);
-	if (!verbs_is_soft(endpoint->device) || !endpoint->was_connected)
+	if (!soft_stays_in_error(endpoint))
 		return true;
 	/* From now on a flush is no error. */
 	if (!stops && !atomic_exchange_explicit(&endpoint->stopped, true, memory_order_relaxed)) {
 		disown_completions(endpoint); /* the receives that are flushed now stay posted */
 		if (!change_state(endpoint, IBV_QPS_ERR))
-			begin_drain(endpoint);
+			soft_drain(endpoint);
 	}
-	return has_drained(endpoint);
+	return soft_has_drained(endpoint);
 }
 
 void verbs_endpoint_stop(struct device_endpoint *base)
@@ -329,21 +298,15 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 	if (endpoint->cause != VIP_ERROR_CONN_LOST)
 		endpoint_ends_for(endpoint->vi, endpoint->cause);
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	if (!change_state(endpoint, IBV_QPS_ERR) && verbs_is_soft(endpoint->device) &&
-	    !workqueue_with_device(endpoint->receive_queue))
-		begin_drain(endpoint);
+	if (!change_state(endpoint, IBV_QPS_ERR) && !workqueue_with_device(endpoint->receive_queue))
+		soft_drain(endpoint); /* else a receive is flushed in any case */
 }
 
-/*
- * Soft-RoCE has crashed when a message came during the change from ERR to RESET. So there the queue pair stays in ERR. This
- * does no harm: it does nothing in ERR, and is going to be replaced or destroyed.
- */
 void verbs_endpoint_reset(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
-	bool stays_in_error = verbs_is_soft(endpoint->device) && endpoint->was_connected;
 
-	if (!stays_in_error)
+	if (!soft_stays_in_error(endpoint)) /* it is going to be replaced or destroyed */
 		change_state(endpoint, IBV_QPS_RESET);
 	next_generation(endpoint);
 }

@@ -35,23 +35,10 @@ static bool is_read(const struct device_send *send)
 	return (send->control & VIP_CONTROL_OP_MASK) == VIP_CONTROL_OP_RDMAREAD;
 }
 
-/*
- * Programs watch the last bytes of an RDMA write. Soft-RoCE copies a packet by the kernel's memcpy(), which in newer kernels
- * copies backwards on some processors. So these bytes have a request of their own, behind the others.
- */
-#define WATCHED 8u
-
-/* The target of a write with immediate data waits for its completion. */
-static bool is_watched(const struct verbs_endpoint *endpoint, const struct device_send *send)
-{
-	return verbs_is_soft(endpoint->device) && is_rdma(send) && !is_read(send) &&
-	       !(send->control & VIP_CONTROL_IMMEDIATE) && send->length > WATCHED;
-}
-
 void verbs_limit_requests(struct verbs_endpoint *endpoint, uint32_t bytes)
 {
 	endpoint->request_bytes = bytes;
-	endpoint->whole_bytes = verbs_is_soft(endpoint->device) ? WATCHED : bytes;
+	endpoint->whole_bytes = soft_whole_bytes(endpoint->device, bytes);
 }
 
 /* Inline data is read by this thread, which may fault where an adapter does not: own_memory.h. */
@@ -120,10 +107,11 @@ static uint32_t cut_part(const struct verbs_endpoint *endpoint, const struct dev
 			 struct segment *segments, unsigned *count)
 {
 	uint32_t left = send->length - send->offset, most = endpoint->request_bytes;
+	uint32_t watched = soft_watched_bytes(endpoint->device, send);
 	struct span span;
 
-	if (is_watched(endpoint, send) && left > WATCHED && most > left - WATCHED)
-		most = left - WATCHED;
+	if (left > watched && most > left - watched)
+		most = left - watched;
 	span = (struct span){send->offset, most};
 	*count = 0;
 	for (unsigned i = 0;
@@ -201,7 +189,7 @@ static __attribute__((noinline)) int post_carefully(struct verbs_endpoint *endpo
 	if (many && (!is_rdma(send) || (send->control & VIP_CONTROL_IMMEDIATE &&
 					send->length <= endpoint->request_bytes)))
 		error = post_staged_send(endpoint, send);
-	else if (is_watched(endpoint, send) ||
+	else if (soft_watched_bytes(endpoint->device, send) ||
 		 (is_rdma(send) && (many || send->length > endpoint->request_bytes || send->offset)))
 		return post_parts(endpoint, *send);
 	else
@@ -330,6 +318,19 @@ static inline void complete_descriptor(struct verbs_endpoint *endpoint, const st
 			   immediate);
 }
 
+/* A completion of an Unreliable VI with this error bit. True when `status` is to be reported. */
+static bool unreliable_error(struct verbs_endpoint *endpoint, bool is_receive, uint32_t *status)
+{
+	if (atomic_load_explicit(&endpoint->stopped, memory_order_relaxed))
+		return true;
+	workqueue_stalled(is_receive ? endpoint->receive_queue : endpoint->send_queue);
+	if (*status != VIP_STATUS_DESC_FLUSHED_ERROR)
+		return true;
+	/* A flushed send is a lost message, which is no error. A flushed receive is posted again. */
+	*status = 0;
+	return !is_receive;
+}
+
 /* An error, or not one request for one descriptor. */
 static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endpoint,
 						     const struct ibv_wc *completion)
@@ -345,8 +346,7 @@ static __attribute__((noinline)) void report_unusual(struct verbs_endpoint *endp
 	/* Sends are flushed with ours that has failed, or with the receives. */
 	if (status && (is_receive || status != VIP_STATUS_DESC_FLUSHED_ERROR))
 		atomic_store_explicit(is_receive ? &endpoint->refuses : &endpoint->fails, true, memory_order_relaxed);
-	if (status && verbs_is_unreliable(endpoint) &&
-	    !verbs_unreliable_error(endpoint, is_receive, &status))
+	if (status && verbs_is_unreliable(endpoint) && !unreliable_error(endpoint, is_receive, &status))
 		return;
 	if (completion->wr_id & (VERBS_WR_ID_PART | VERBS_WR_ID_STAGED) &&
 	    !completes_descriptor(endpoint, completion, &status))
