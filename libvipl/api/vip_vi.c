@@ -81,8 +81,8 @@ VIP_RETURN PVipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRI
 	if (State && Attributes && ViSendQEmpty && ViRecvQEmpty) {
 		/* A program that calls nothing else shall learn of an error, too. */
 		agent_stand_in(vi->nic);
-		cq_look(vi->send.cq, &vi->object);
-		cq_look(vi->receive.cq, &vi->object);
+		cq_serve(vi->send.cq, &vi->object);
+		cq_serve(vi->receive.cq, &vi->object);
 		vi_catch_up(vi);
 		*State = atomic_load(&vi->state);
 		workqueue_lock(&vi->receive);

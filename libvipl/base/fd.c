@@ -105,7 +105,7 @@ static void after_fork_in_child(void)
 	pthread_mutex_unlock(&holding);
 }
 
-static void prepare(void)
+static void fd_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork_in_child);
 }
@@ -116,7 +116,7 @@ void fd_hold_standard(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int fd;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, fd_forks);
 	standard_error_look();
 	pthread_mutex_lock(&holding);
 	holders++;

@@ -205,7 +205,7 @@ static struct acceptor *find(struct connector *connector, const struct place *fi
 	return NULL;
 }
 
-static void stop(struct acceptor *acceptor)
+static void stop_listening(struct acceptor *acceptor)
 {
 	for (unsigned i = 0; i < PLACE_ADDRESSES; i++)
 		socket_close(&acceptor->sockets[i], false);
@@ -245,7 +245,7 @@ static int take_place(struct acceptor *acceptor, const struct place *at, unsigne
 		if (!error) {
 			taken++;
 		} else if (error != EADDRNOTAVAIL) {
-			stop(acceptor);
+			stop_listening(acceptor);
 			return error;
 		}
 	}
@@ -324,6 +324,6 @@ void acceptor_close(struct acceptor *acceptor)
 		return;
 	crowd_end(acceptor->sockets[0].connector, &acceptor->half_open);
 	LIST_REMOVE(acceptor, in_connector);
-	stop(acceptor);
+	stop_listening(acceptor);
 	free(acceptor);
 }

@@ -457,7 +457,7 @@ void asking_answered(struct connection *connection)
 		connection_set_deadline(connection, DEADLINE_NEVER);
 		return;
 	case MESSAGE_BUSY:
-		connection->is_unsure = true; /* who has no time is there: a result in this time is no VIP_NO_MATCH */
+		connection->is_unsure = true; /* a server exists: this round cannot end in VIP_NO_MATCH */
 		break;
 	default: /* NO_MATCH; or it has stopped to wait without a word; or it is no NIC */
 		break;

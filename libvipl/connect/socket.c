@@ -53,7 +53,7 @@ static void in_child(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static void prepare(void)
+static void socket_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, in_child);
 }
@@ -63,7 +63,7 @@ static void lock_all(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, socket_forks);
 	pthread_mutex_lock(&lock);
 }
 

@@ -40,7 +40,7 @@ static VIP_RETURN check_idle(const struct vi *vi)
 }
 
 /* IDLE -> CONNECT_PENDING. */
-static VIP_RETURN begin(struct vi *vi, const struct target *target)
+static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 {
 	struct attempt *attempt = &vi->attempt;
 
@@ -112,7 +112,7 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 	describe_self(&own, vi);
 	if (rc == VIP_SUCCESS)
 		rc = connection_check(&own, peer);
-	return rc == VIP_SUCCESS ? begin(vi, &target) : rc;
+	return rc == VIP_SUCCESS ? begin_attempt(vi, &target) : rc;
 }
 
 VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client)
@@ -139,7 +139,7 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 	bool asks_soon = false;
 
 	if (rc == VIP_SUCCESS)
-		rc = order ? begin(vi, target) : VIP_INVALID_PARAMETER;
+		rc = order ? begin_attempt(vi, target) : VIP_INVALID_PARAMETER;
 	if (rc != VIP_SUCCESS)
 		return rc;
 	if (order < 0)

@@ -235,7 +235,7 @@ void cq_catch_up(struct cq *cq)
 	deferred_leave_to_agent(cq);
 }
 
-void cq_look(struct cq *cq, struct object *owner)
+void cq_serve(struct cq *cq, struct object *owner)
 {
 	lock_acquire(&cq->lock);
 	cq_unlock_and_run(cq, owner, cq_poll_locked(cq), false, VIP_NOT_DONE);

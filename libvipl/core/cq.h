@@ -128,7 +128,7 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 }
 
 /* Takes what has completed, and does what follows from it. */
-void cq_look(struct cq *cq, struct object *owner);
+void cq_serve(struct cq *cq, struct object *owner);
 
 #define TENANT_NONE ((const void *)1)
 

@@ -48,10 +48,7 @@ bool find_region(struct workqueue *queue, uint32_t handle, bool searches, bool w
 	return true;
 }
 
-/*
- * Both of these exist twice, since most descriptors are about regions that were seen just before: with
- * `searches` they find any, without it they call nothing and so keep everything in registers.
- */
+/* Inlined twice each: a fast version for regions that were seen just before, and one that `searches` the table. */
 static inline __attribute__((always_inline))
 uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		   struct segment *segments, struct device_send *send, bool searches)

@@ -248,10 +248,7 @@ static void sleep_until(struct nic *nic, int64_t time)
 	pthread_mutex_lock(&nic->lock);
 }
 
-/*
- * The NIC's lock is held. Others may take up all that one can listen on only because they have waited
- * lately: then it is free when their grace time is over.
- */
+/* The NIC's lock is held. Others may hold all places until their grace time ends. */
 static VIP_RETURN listen_in_turn(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
 				 struct listener **listener)
 {

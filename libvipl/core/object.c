@@ -161,7 +161,7 @@ static bool set_place(enum object_kind kind, uint32_t index, struct object *obje
 	return true;
 }
 
-static void prepare(void)
+static void object_forks(void)
 {
 	pthread_atfork(lock_table, unlock_table, forget_all_handles);
 }
@@ -172,7 +172,7 @@ int object_publish(struct object *object, enum object_kind kind)
 	struct slot *slot;
 	uint32_t index;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, object_forks);
 	pthread_mutex_lock(&table_lock);
 	index = take_free_index();
 	if (index && kind < OBJECT_TYPE_STABLE && !set_place(kind, index, object)) {

@@ -138,7 +138,7 @@ static uint32_t operation_of(const struct vi *vi, VIP_ERROR_CODE error)
 
 /* ---- the end of a connection: what completed before stays completed, all else is flushed ---- */
 
-static void stop(struct vi *vi)
+static void stop_endpoint(struct vi *vi)
 {
 	/* From here on nothing may be posted to the endpoint, which is going to be reset. */
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
@@ -195,7 +195,7 @@ static bool go_on(struct vi *vi)
 	if (vi->ending.stage == ENDING_STOPS) {
 		if (!is_still(vi, true))
 			return false;
-		stop(vi);
+		stop_endpoint(vi);
 	}
 	if (!has_flushed(vi, true, vi->ending.flushed_by) || !is_still(vi, true))
 		return false;

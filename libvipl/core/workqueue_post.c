@@ -268,7 +268,7 @@ static uint32_t post_credits(const struct workqueue *queue, uint32_t tail)
 }
 
 /* Posts with all checks. Releases the queue's lock. */
-static __attribute__((noinline)) VIP_RETURN post_carefully(struct workqueue *queue,
+static __attribute__((noinline)) VIP_RETURN post_with_checks(struct workqueue *queue,
 							   VIP_DESCRIPTOR *descriptor)
 {
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
@@ -335,7 +335,7 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	if (!is_named(queue, handle))
 		return object_unlock_bad_handle(&queue->lock);
 	if (!queue->credits || !cq_reserve_at_once(queue->cq, is_receive))
-		return post_carefully(queue, descriptor);
+		return post_with_checks(queue, descriptor);
 	if (!(is_receive ? descriptor_read_short_receive(queue, vi, descriptor)
 			 : descriptor_read_short_send(queue, vi, descriptor)))
 		return post_long(queue, descriptor);

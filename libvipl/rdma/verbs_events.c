@@ -161,7 +161,7 @@ int verbs_set_nonblocking(int fd)
 }
 
 /* 0 or errno. */
-static int begin(struct verbs_device *device, struct watch *watch, int fd, void (*ready)(struct watch *watch))
+static int watch_file(struct verbs_device *device, struct watch *watch, int fd, void (*ready)(struct watch *watch))
 {
 	watch->ready = ready;
 	if (verbs_set_nonblocking(fd))
@@ -171,7 +171,7 @@ static int begin(struct verbs_device *device, struct watch *watch, int fd, void 
 
 int verbs_watch_events(struct verbs_device *device)
 {
-	int error = begin(device, &device->cm_watch, device->events->fd, cm_ready);
+	int error = watch_file(device, &device->cm_watch, device->events->fd, cm_ready);
 
-	return error ? error : begin(device, &device->async_watch, device->context->async_fd, async_ready);
+	return error ? error : watch_file(device, &device->async_watch, device->context->async_fd, async_ready);
 }

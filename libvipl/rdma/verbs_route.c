@@ -149,7 +149,7 @@ static struct verbs_route *find(struct verbs_device *device, const struct in6_ad
 }
 
 /* EINPROGRESS, or why it cannot be found. */
-static int begin(struct verbs_device *device, const struct in6_addr *host)
+static int resolve(struct verbs_device *device, const struct in6_addr *host)
 {
 	const struct in6_addr *own = verbs_own_host(device, host);
 	struct sockaddr_storage from, to;
@@ -191,7 +191,7 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 		return cause("rdma_resolve_addr()", EACCES);
 	route = find(device, host);
 	if (!route)
-		return begin(device, host);
+		return resolve(device, host);
 	if (route->id)
 		return EINPROGRESS;
 	endpoint->path = route->path;

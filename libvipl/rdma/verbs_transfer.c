@@ -177,7 +177,7 @@ static int post_staged_send(struct verbs_endpoint *endpoint, const struct device
 }
 
 /* Posts a send that may take more than one request, or a buffer. */
-static __attribute__((noinline)) int post_carefully(struct verbs_endpoint *endpoint,
+static __attribute__((noinline)) int post_unusual(struct verbs_endpoint *endpoint,
 						    const struct device_send *send)
 {
 	bool many = send->count > most_segments(endpoint, send);
@@ -202,11 +202,11 @@ int verbs_post_send(struct device_endpoint *base, const struct device_send *send
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	if (endpoint->flush_mr || send->count > endpoint->fewest_segments)
-		return post_carefully(endpoint, send);
+		return post_unusual(endpoint, send);
 	if (send->control == VIP_CONTROL_OP_SENDRECV)
 		return post_message(endpoint, send);
 	if (is_rdma(send) && (send->length > endpoint->whole_bytes || send->offset))
-		return post_carefully(endpoint, send);
+		return post_unusual(endpoint, send);
 	return post_request(endpoint, send, send->segments, send->count, send->length, 0);
 }
 
@@ -376,7 +376,7 @@ static __attribute__((noinline)) int report_one(const struct ibv_wc *completion)
 	return 1;
 }
 
-static __attribute__((noinline)) int report_all(const struct ibv_wc *completions, int count)
+static __attribute__((noinline)) int report_several(const struct ibv_wc *completions, int count)
 {
 	const struct ibv_wc *completion = completions, *end = completions + count;
 
@@ -393,5 +393,5 @@ int verbs_cq_poll(struct device_cq *base)
 
 	if (count <= 0)
 		return count;
-	return count == 1 ? report_one(cq->completions) : report_all(cq->completions, count);
+	return count == 1 ? report_one(cq->completions) : report_several(cq->completions, count);
 }
