@@ -171,7 +171,7 @@ static void wait_for(const bool *happens)
 		pthread_cond_wait(&changed, &lock);
 }
 
-static void tell(bool *happens)
+static void announce(bool *happens)
 {
 	*happens = true;
 	pthread_cond_broadcast(&changed);
@@ -186,7 +186,7 @@ static void *end_with_them(void *argument)
 	pthread_mutex_lock(&lock);
 	if (has_table)
 		place->ender = (pid_t)syscall(SYS_gettid);
-	tell(&place->has_begun);
+	announce(&place->has_begun);
 	pthread_mutex_unlock(&lock);
 	if (!has_table)
 		return NULL; /* the place may be another's by now */
@@ -223,7 +223,7 @@ static void close_place(struct place *place)
 	}
 	pthread_mutex_lock(&lock);
 	if (place->ender)
-		tell(&place->may_end);
+		announce(&place->may_end);
 	else
 		place->state = PLACE_FREE;
 }
@@ -296,7 +296,7 @@ static void in_child(void)
 	pthread_mutex_unlock(&lock);
 }
 
-static void prepare(void)
+static void closer_forks(void)
 {
 	pthread_atfork(before_fork, after_fork, in_child);
 }
@@ -305,7 +305,7 @@ static void lock_places(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-	pthread_once(&once, prepare);
+	pthread_once(&once, closer_forks);
 	pthread_mutex_lock(&lock);
 }
 

@@ -16,7 +16,7 @@
 #define REST_LEAST_NSEC 20000
 #define REST_MOST_NSEC	640000
 
-static void spin(unsigned look)
+static void pause_for(unsigned look)
 {
 	unsigned turns = TURNS_LEAST << look;
 
@@ -27,7 +27,7 @@ static void spin(unsigned look)
 static bool look_for_it(struct lock *lock)
 {
 	for (unsigned look = 0; look < LOOKS; look++) {
-		spin(look);
+		pause_for(look);
 		if (!lock_seems_taken(lock) && lock_try(lock))
 			return true;
 	}

@@ -20,7 +20,7 @@
 #define LOOK_MSEC 1000
 #define LOST_MSEC 50   /* how long it sleeps without them */
 
-static int change(struct sleeper *sleeper, int operation, unsigned source, int fd, uint32_t events)
+static int change_source(struct sleeper *sleeper, int operation, unsigned source, int fd, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = &sleeper->sources[source]};
 	int error = EBADF;
@@ -46,7 +46,7 @@ int sleeper_init(struct sleeper *sleeper, int always_fd)
 		return errno;
 	if (sleeper->owns_always)
 		sleeper->always_fd = fd_keep(eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK), "eventfd()");
-	error = sleeper->always_fd < 0 ? errno : change(sleeper, EPOLL_CTL_ADD, SLEEPER_WOKEN, sleeper->always_fd, 0);
+	error = sleeper->always_fd < 0 ? errno : change_source(sleeper, EPOLL_CTL_ADD, SLEEPER_WOKEN, sleeper->always_fd, 0);
 	if (error)
 		sleeper_destroy(sleeper);
 	return error;
@@ -61,12 +61,12 @@ void sleeper_destroy(struct sleeper *sleeper)
 
 int sleeper_watch(struct sleeper *sleeper, unsigned source, int fd)
 {
-	return fd < 0 ? 0 : change(sleeper, EPOLL_CTL_ADD, source, fd, EPOLLIN);
+	return fd < 0 ? 0 : change_source(sleeper, EPOLL_CTL_ADD, source, fd, EPOLLIN);
 }
 
 void sleeper_ignore(struct sleeper *sleeper, unsigned source, int fd, bool ignore)
 {
-	change(sleeper, EPOLL_CTL_MOD, source, fd, ignore ? 0 : EPOLLIN);
+	change_source(sleeper, EPOLL_CTL_MOD, source, fd, ignore ? 0 : EPOLLIN);
 }
 
 void sleeper_lose(struct sleeper *sleeper, const char *call, int error)
@@ -80,7 +80,7 @@ void sleeper_lose(struct sleeper *sleeper, const char *call, int error)
 /* If another file has either of the numbers this fails, and does nothing. */
 void sleeper_wake(struct sleeper *sleeper)
 {
-	int error = change(sleeper, EPOLL_CTL_MOD, SLEEPER_WOKEN, sleeper->always_fd, EPOLLIN | EPOLLONESHOT);
+	int error = change_source(sleeper, EPOLL_CTL_MOD, SLEEPER_WOKEN, sleeper->always_fd, EPOLLIN | EPOLLONESHOT);
 
 	if (error)
 		sleeper_lose(sleeper, "epoll_ctl()", error);

@@ -78,7 +78,7 @@ static void arrive(struct conversation *client)
 		client_reject(client, refusal);
 }
 
-static void hear(struct conversation *client)
+static void hear_client(struct conversation *client)
 {
 	char host[INET6_ADDRSTRLEN];
 
@@ -106,7 +106,7 @@ static void hear(struct conversation *client)
 
 static void client_ready(struct watch *watch)
 {
-	hear(container_of(watch, struct conversation, watched.watch));
+	hear_client(container_of(watch, struct conversation, watched.watch));
 }
 
 static void client_expired(struct watched_socket *watched)
@@ -184,7 +184,7 @@ static void accept_one(struct watch *watch)
 		drop(client, 0);
 	} else {
 		crowd_enter(&client->watched, listening->half_open);
-		hear(client); /* mostly it has spoken already */
+		hear_client(client); /* mostly it has spoken already */
 	}
 }
 
@@ -195,7 +195,7 @@ static bool is_same_place(const struct place *a, const struct place *b)
 	return a->length == b->length && !memcmp(&a->address, &b->address, a->length);
 }
 
-static struct acceptor *find(struct connector *connector, const struct place *first)
+static struct acceptor *find_acceptor(struct connector *connector, const struct place *first)
 {
 	struct acceptor *acceptor;
 
@@ -284,7 +284,7 @@ struct acceptor *acceptor_open(struct connector *connector, const struct discrim
 	int error;
 
 	connector->device->ops->place(connector->device, NULL, wanted, 0, first);
-	acceptor = find(connector, &first[0]);
+	acceptor = find_acceptor(connector, &first[0]);
 	if (acceptor) {
 		acceptor->users++;
 		return acceptor;

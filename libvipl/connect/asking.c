@@ -363,7 +363,7 @@ bool connection_ask(struct connection *connection)
 /* ---- the answer ---- */
 
 /* Whether connect() has succeeded: 0 or errno. */
-static int error_of(const struct watched_socket *watched)
+static int error_of_look(const struct watched_socket *watched)
 {
 	int error = 0;
 	socklen_t length = sizeof(error);
@@ -376,7 +376,7 @@ static int error_of(const struct watched_socket *watched)
 void asking_looked(struct watch *look)
 {
 	struct connection *connection = container_of(look, struct connection, look.watch);
-	int error = error_of(&connection->look);
+	int error = error_of_look(&connection->look);
 
 	socket_close(&connection->look, true);
 	if (error)
@@ -388,7 +388,7 @@ void asking_looked(struct watch *look)
 void asking_reached(struct connection *connection)
 {
 	struct watched_socket *watched = &connection->conversation.watched;
-	int error = error_of(watched);
+	int error = error_of_look(watched);
 
 	if (error == ETIMEDOUT)
 		tell_silence(connection);

@@ -16,7 +16,7 @@
 #include "base/deadline.h"
 #include "nic.h"
 
-static bool is_pending(const struct vi *vi)
+static bool is_attempting(const struct vi *vi)
 {
 	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING && vi->ending.stage == ENDING_NOT;
 }
@@ -57,7 +57,7 @@ static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 }
 
 /* The attempt has its result after this, unless another one has begun: a try that fails may go on until it has ended. */
-static void expire(struct vi *vi, unsigned number)
+static void expire_attempt(struct vi *vi, unsigned number)
 {
 	while (vi->attempt.number == number && vi->attempt.result == VIP_NOT_DONE) {
 		connection_expire(vi->connection);
@@ -78,7 +78,7 @@ static void leave_result(void *argument)
 	struct vi *vi = awaiting->vi;
 
 	if (awaiting->has_begun)
-		expire(vi, awaiting->number);
+		expire_attempt(vi, awaiting->number);
 	pthread_mutex_unlock(&vi->nic->lock);
 	vi_put(vi);
 }
@@ -95,7 +95,7 @@ static VIP_RETURN await_result(struct vi *vi, cancel_leave *leave)
 	while (in_time && attempt->result == VIP_NOT_DONE && attempt->number == number)
 		in_time = (leave ? cancel_condition_wait(&vi->changed, &vi->nic->lock, deadline, leave, &awaiting)
 				 : condition_wait(&vi->changed, &vi->nic->lock, deadline)) != ETIMEDOUT;
-	expire(vi, number);
+	expire_attempt(vi, number);
 	/* Or it was disconnected, and used anew by another thread. */
 	return attempt->number == number ? attempt->result : VIP_INVALID_STATE;
 }
@@ -188,13 +188,13 @@ void connection_end(struct vi *vi)
 
 void endpoint_establishing(struct vi *vi)
 {
-	if (is_pending(vi))
+	if (is_attempting(vi))
 		workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 }
 
 void endpoint_connected(struct vi *vi, const struct connect_info *peer)
 {
-	if (!is_pending(vi))
+	if (!is_attempting(vi))
 		return;
 	vi->peer = *peer;
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);

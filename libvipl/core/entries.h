@@ -3,9 +3,9 @@
  * The entries of a VIPL CQ: one for each completion, in the order in which they happened, over all queues
  * that complete there.
  *
- * An entry is the number of its queue, and no more, because a queue's completions are reported in their order. The entry before
- * it leads to its place: that is beside the descriptor of the entry before, in the ring of that descriptor's queue. So entries
- * take hardly any memory of their own, and nothing is searched.
+ * An entry is the number of its queue, and no more, because a queue's completions are reported in their order. Entries are a
+ * linked list, each beside the descriptor of the one before, in the ring of that descriptor's queue. So they take hardly any
+ * memory of their own, and nothing is searched.
  *
  * A program may take descriptors without asking the CQ. Their entries stay, while their places in the ring are used again. So a
  * queue may have more unreported completions than places. Then only ENTRIES_MOST of them have entries, and the others wait.

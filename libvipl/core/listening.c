@@ -56,7 +56,7 @@ static struct listener *find_listener(struct nic *nic, const struct discriminato
 	return listener;
 }
 
-static void refuse(struct request *request, VIP_RETURN refusal)
+static void refuse_request(struct request *request, VIP_RETURN refusal)
 {
 	client_reject(request->client, refusal);
 	free(request);
@@ -79,7 +79,7 @@ static void release_held(struct listener *listener, VIP_RETURN refusal)
 	struct request *request;
 
 	while ((request = take_oldest(listener)))
-		refuse(request, refusal);
+		refuse_request(request, refusal);
 }
 
 static bool is_in_use(const struct listener *listener)
@@ -274,7 +274,7 @@ static struct request *take_held(struct listener *listener)
 	struct request *request;
 
 	while ((request = take_oldest(listener)) && !client_waits(request->client))
-		refuse(request, VIP_NO_MATCH);
+		refuse_request(request, VIP_NO_MATCH);
 	return request;
 }
 
@@ -284,19 +284,19 @@ struct awaiting {
 	struct listener *listener;
 };
 
-static void end_wait(const struct awaiting *awaiting)
+static void stop_awaiting(const struct awaiting *awaiting)
 {
 	awaiting->listener->waiters--;
 	remember_wait(awaiting->nic, awaiting->listener);
 }
 
-static void leave_wait(void *argument)
+static void leave_listener(void *argument)
 {
 	const struct awaiting *awaiting = argument;
 	struct nic *nic = awaiting->nic;
 
 	pthread_cond_signal(&awaiting->listener->changed); /* it may have been woken for a request */
-	end_wait(awaiting);
+	stop_awaiting(awaiting);
 	pthread_mutex_unlock(&nic->lock);
 	nic_put(nic);
 }
@@ -315,8 +315,8 @@ static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wan
 	awaiting = (struct awaiting){nic, listener};
 	listener->waiters++;
 	while (!(*request = take_held(listener)) && in_time && !object_retired(&nic->object) && !nic_is_lost(nic))
-		in_time = cancel_condition_wait(&listener->changed, &nic->lock, deadline, leave_wait, &awaiting) != ETIMEDOUT;
-	end_wait(&awaiting);
+		in_time = cancel_condition_wait(&listener->changed, &nic->lock, deadline, leave_listener, &awaiting) != ETIMEDOUT;
+	stop_awaiting(&awaiting);
 	if (object_retired(&nic->object))
 		rc = VIP_INVALID_PARAMETER;
 	else if (!*request)
@@ -326,7 +326,7 @@ static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wan
 	if (rc == VIP_SUCCESS)
 		TAILQ_INSERT_TAIL(&nic->requests, *request, in_list);
 	else if (*request)
-		refuse(*request, VIP_NO_MATCH);
+		refuse_request(*request, VIP_NO_MATCH);
 	return rc;
 }
 

@@ -319,7 +319,7 @@ void vi_revive(struct vi *vi)
 		sched_yield();
 	error = ops_of(vi)->endpoint_rewind(vi->endpoint);
 	take_all_completions(vi);
-	/* Threads that polled before this have reported the stall by now, and nobody will report it again. */
+	/* No stale report of the stall can come after this. */
 	atomic_store(&vi->stalled, false);
 	workqueue_assume_done(&vi->send);
 	workqueue_recall(&vi->send, QUEUE_HOLDS);

@@ -34,7 +34,7 @@ const struct own_interface *own_interface(const struct own_network *network, uns
 }
 
 /* Linux lists each interface once without an IP address, and then once for each. */
-static unsigned add_interface(struct own_network *network, const struct ifaddrs *entry)
+static unsigned add_own_interface(struct own_network *network, const struct ifaddrs *entry)
 {
 	const unsigned index = if_nametoindex(entry->ifa_name);
 	struct own_interface *added = &network->interfaces[network->interface_count];
@@ -67,7 +67,7 @@ static void add_address(struct own_network *network, const struct ifaddrs *entry
 
 	if (!entry->ifa_addr || entry->ifa_addr->sa_family != family || entry->ifa_flags & IFF_LOOPBACK)
 		return;
-	added->index = add_interface(network, entry);
+	added->index = add_own_interface(network, entry);
 	if (!added->index) /* it has just gone */
 		return;
 	memcpy(&added->socket, entry->ifa_addr,
@@ -98,7 +98,7 @@ static int list_addresses(struct own_network *network, const struct ifaddrs *all
 	for (entry = all; entry; entry = entry->ifa_next) {
 		entries[count++] = entry;
 		if (!(entry->ifa_flags & IFF_LOOPBACK))
-			add_interface(network, entry);
+			add_own_interface(network, entry);
 		add_address(network, entry, AF_INET);
 	}
 	while (count)

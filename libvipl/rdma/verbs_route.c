@@ -132,7 +132,7 @@ void verbs_route_event(struct verbs_device *device, const struct rdma_cm_event *
 	}
 }
 
-static struct verbs_route *find(struct verbs_device *device, const struct in6_addr *host)
+static struct verbs_route *find_route(struct verbs_device *device, const struct in6_addr *host)
 {
 	struct verbs_route *route, *next;
 	int64_t now = clock_nsec();
@@ -189,7 +189,7 @@ int verbs_route(struct device_endpoint *base, const struct in6_addr *host)
 		return cause("rdma_get_cm_event()", device->refusal);
 	if (device->user != own_user())
 		return cause("rdma_resolve_addr()", EACCES);
-	route = find(device, host);
+	route = find_route(device, host);
 	if (!route)
 		return resolve(device, host);
 	if (route->id)

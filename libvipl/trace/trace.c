@@ -101,7 +101,7 @@ static void begin_child(void)
 }
 
 /* The handler comes first: from then on a child can be born at any time. */
-static void open_file(void)
+static void open_trace(void)
 {
 	static bool has_handler; /* and so does a child */
 	struct trace_line header;
@@ -124,7 +124,7 @@ static bool is_there(void)
 		return true;
 	cancel = cancel_hold();
 	if (trace_is_on())
-		pthread_once(&opening, open_file);
+		pthread_once(&opening, open_trace);
 	cancel_resume(cancel);
 	errno = saved;
 	return trace_is_on();
