@@ -18,12 +18,12 @@ LEAST_FILES = 64
 # Where a program has the name of a NIC as a text, or a format that makes such names.
 HELD = re.compile((r"(?<![ -~])((?:nic|VINIC|/dev/via_eth|/dev/clanvi|\\\\[.]\\VI)(?:[0-9]+|%%[du])|VINIC|%s)\0"
                    % machine.LOOPBACK).encode())
-# The names under which programs load a VIPL library.
+# The name of a VIPL library that a program loads.
 LOADED = re.compile(rb"(?<![\w.-])(?:lib)?(?:gni)?vipl\.so")
 BUILT_IN = "it has VIPL functions of its own, which vip_run does not replace"
 NO_SIGN = "nothing shows that it or one of its libraries uses VIPL"
 SCRIPT = "this is a script: check the programs that it runs, too"
-# What a script, of a shell or of another language, does with the variables by which libvipl comes first.
+# Where a script sets or unsets a variable by which libvipl is found, in shell or another language.
 SETS = re.compile(r"(?:(?<![\w${])(LD_LIBRARY_PATH|LD_PRELOAD)[\"'\]})]*\s*=(?!=)|"
                   r"\b(?:setenv|unset|unsetenv)\s+(LD_LIBRARY_PATH|LD_PRELOAD)\b)\s*[\"']?(.*)")
 # The names of GNU's dynamic linkers: ld-linux.so.2, ld-linux-x86-64.so.2, ld64.so.2, ld.so.1 and the like.
@@ -35,8 +35,8 @@ def few_of(names):
 
 
 def trace(path, elf, environment):
-    """Returns what the dynamic linker says, which runs nothing of the program but its auditors. Others than GNU's would run it,
-    or something else."""
+    """Returns what GNU's dynamic linker says, which runs nothing of the program but its auditors. Another linker might run all
+    of it, so this asks none."""
     if not GNU_LINKER.fullmatch(elf.interpreter) or elf.has_auditors:
         return ""
     linker = elf.interpreter
@@ -50,7 +50,7 @@ def trace(path, elf, environment):
 
 
 def lacks_of_file(said, elf):
-    """What is missing, by the word of the dynamic linker."""
+    """Returns what the dynamic linker did not find."""
     missing = re.findall(r"^\t(.+) => not found", said, re.M)
     functions = [name for name in re.findall(r"^undefined symbol: (\S+)", said, re.M)
                  if not missing or name.startswith("Vip")]  # others may be in what is missing
@@ -64,7 +64,7 @@ def lacks_of_file(said, elf):
 
 
 def lacks_of_script(path, preload):
-    """Scripts may put other directories before libvipl's, or forget that."""
+    """Says where the script puts other directories before libvipl's, or forgets libvipl's."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read(MOST_READ).splitlines()
@@ -96,7 +96,7 @@ def read(path):
 
 
 def doubt(elf, text, said, preload):
-    """Why a program that can run may not use libvipl. `said`: by the dynamic linker."""
+    """Returns why a program that can run may not use libvipl, or None. `said`: what the dynamic linker has said."""
     if not elf:
         return SCRIPT
     if elf.imports_vipl or LOADED.search(text) or LOADED.search(said.encode(errors="replace")):
@@ -111,13 +111,13 @@ def doubt(elf, text, said, preload):
 
 
 def names_held(text):
-    """The names of NICs in the program; of a format, the first that it makes."""
+    """Returns the names of NICs in the program. Of a format, "nic%d", this is the first name that it makes."""
     found = [match[1].decode() for match in HELD.finditer(text)]
     return list(dict.fromkeys(re.sub("%[du]$", "1" if "VI%" in name else "0", name) for name in found))
 
 
 def print_numbered(candidates, others):
-    """What the names nic0, nic1 and so on mean, and thus the old names of the same numbers."""
+    """Prints which NICs nic0, nic1 and so on are. The old names with the same number mean the same."""
     nics = {}
     for each in candidates:
         if each["nic"]:
@@ -131,7 +131,8 @@ def print_numbered(candidates, others):
 
 
 def bad_names(held, mapped, libraries, nic_map):
-    """Prints what the names mean that are mapped or in the program. Of the latter one is enough: programs try them in turn."""
+    """Prints what each name means that is mapped or in the program, and returns those that open no NIC. A program tries its
+    names in turn, so one of them that opens is enough."""
     wanted = held[:MOST_NAMED] or list(mapped) or ["nic0"]
     means = {name: machine.opened(name, libraries, nic_map) for name in dict.fromkeys([*mapped, *wanted])}
     means = {name: meaning for name, meaning in means.items() if meaning}  # else vip_info does not tell
@@ -144,7 +145,7 @@ def bad_names(held, mapped, libraries, nic_map):
 
 
 def lacks_of_machine(elf, held, libraries, nic_map):
-    """Returns them, and whether this machine has RDMA devices, or needs none."""
+    """Returns what the machine lacks, and whether it has RDMA devices, or the program needs none."""
     mapped = dict(entry.split("=", 1) for entry in reversed(nic_map.split(",")) if "=" in entry)  # the first of a name counts
     is_local = all(machine.is_loopback(mapped.get(name, name)) for name in held or list(mapped) or ["nic0"])
     looked = None if is_local else machine.look(libraries)
