@@ -14,7 +14,6 @@
  */
 #include "closer.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdatomic.h>

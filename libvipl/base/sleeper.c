@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>

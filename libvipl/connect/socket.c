@@ -14,9 +14,7 @@
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/fd.h"
-#include "base/log.h"
 #include "base/strange.h"
-#include "base/user.h"
 #include "connect.h"
 
 #define MOST_OF_CROWD 64u

@@ -4,8 +4,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/thread.h"
-#include "base/user.h"
 #include "descriptor.h"
 #include "nic.h"
 #include "object_at.h"
