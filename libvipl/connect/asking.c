@@ -80,7 +80,8 @@ void connection_listens(struct connection *connection)
 	connection_set_deadline(connection, DEADLINE_NEVER);
 }
 
-void connection_leave(struct connection *connection, enum message_code last_word)
+/* Ends the conversation, as conversation_end(). */
+static void leave(struct connection *connection, enum message_code last_word)
 {
 	socket_close(&connection->look, true);
 	conversation_end(&connection->conversation, last_word);
@@ -106,7 +107,7 @@ static void end_attempt(struct connection *connection, VIP_RETURN reason, bool g
 		ops->tell_no_match(&connection->target->wanted);
 	connection->stage = UNCONNECTED;
 	refused = endpoint_refused(connection->vi, reason, goes_on);
-	connection_leave(connection, last_word);
+	leave(connection, last_word);
 	if (refused != REFUSED_LATER)
 		connection_refused(connection, reason, refused == REFUSED_GOES_ON);
 }
@@ -177,7 +178,7 @@ void connection_expire(struct connection *connection)
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
 	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends) {
-		connection_leave(connection, 0);
+		leave(connection, 0);
 		pause_asking(connection, reason);
 	} else {
 		connection_failed(connection, reason, 0);
@@ -208,7 +209,7 @@ static void fail_for(struct connection *connection, int error)
 
 static void go_to_place(struct connection *connection, unsigned place)
 {
-	connection_leave(connection, 0);
+	leave(connection, 0);
 	connection->place = place;
 	ask_next(connection);
 }
@@ -292,7 +293,7 @@ static void ask_next(struct connection *connection)
 		if (settle(connection, reach(&target->host, &at[0], &connection->conversation.watched,
 					     &connection->conversation.described)))
 			return;
-		connection_leave(connection, 0);
+		leave(connection, 0);
 		connection->place++;
 	}
 	over(connection);

@@ -69,8 +69,6 @@ void connection_succeeded(struct connection *connection);
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* The attempt is over. */
 void connection_decided(struct connection *connection);
-/* Ends the conversation, as conversation_end(). */
-void connection_leave(struct connection *connection, enum message_code last_word);
 
 /* Somebody listens at another place, or not. */
 void asking_looked(struct watch *look);
