@@ -68,6 +68,19 @@ static struct hex hex_of(const struct discriminator *wanted)
 	return hex;
 }
 
+/* As vip_stat shows it: as text if it is that, else as hexadecimal digits. */
+static struct hex shown(const struct discriminator *wanted)
+{
+	struct hex text = {""};
+
+	for (unsigned i = 0; i < wanted->length; i++) {
+		if (wanted->bytes[i] < '!' || wanted->bytes[i] > '~')
+			return hex_of(wanted);
+		text.text[i] = (char)wanted->bytes[i];
+	}
+	return text;
+}
+
 unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			unsigned number, struct place at[PLACE_ADDRESSES])
 {
@@ -137,8 +150,9 @@ void loopback_tell_no_match(const struct discriminator *wanted)
 	if (config()->log_level < LOG_LEVEL_INFO || !log_is_due(&next))
 		return;
 	if (find_other_user(wanted, &user))
-		log_info("no permitted listener for this discriminator, but user %u listens, by the number that this user has there (see "
-			 "VIPL_LO_USERS)", user);
+		log_info("no permitted listener for discriminator %s, but user %u listens, by the number that this user has there (see "
+			 "VIPL_LO_USERS)", shown(wanted).text, user);
 	else
-		log_info("no permitted listener for this discriminator in this network namespace (docs/OPERATING.md)");
+		log_info("no permitted listener for discriminator %s in this network namespace (vip_stat shows what servers wait for; "
+			 "docs/OPERATING.md)", shown(wanted).text);
 }
