@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <fstream>
+#include <memory>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <vector>
 
 using namespace harness;
 
@@ -171,6 +173,37 @@ TEST_F(Cancelling, AThreadThatWaitsForACompletionTakesNone)
 	EXPECT_EQ(pool.descriptor(0), cq.take().descriptor);
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(onCq));
 	EXPECT_EQ(VIP_SUCCESS, VipDisconnect(sender));
+}
+
+// They poll before they sleep, and what they have at that moment is given back, too: each is cancelled a little later than the
+// one before.
+TEST_F(Cancelling, AThreadAtAnyMomentOfAWait)
+{
+	constexpr int kPairs = 32;
+	std::vector<std::unique_ptr<Pair>> pairs;
+	std::vector<std::unique_ptr<CancelledThread>> threads;
+	for (int i = 0; i < kPairs; i++) {
+		pairs.push_back(std::make_unique<Pair>(nic));
+		for (auto wait : {VipSendWait, VipRecvWait}) {
+			std::atomic<bool> begins{false};
+			threads.push_back(std::make_unique<CancelledThread>(
+				PTHREAD_CANCEL_ASYNCHRONOUS, [&begins, wait, vi = VIP_VI_HANDLE(pairs.back()->a)] {
+					VIP_DESCRIPTOR *done;
+					CancelledThread::takeType();
+					begins = true;
+					wait(vi, VIP_INFINITE, &done);
+				}));
+			while (!begins)
+				;
+			for (std::atomic<int> spun{0}; spun < 20 * i; spun++)
+				;
+			threads.back()->cancel();
+		}
+	}
+	for (auto &thread : threads)
+		thread->expectCancelled();
+	for (auto &pair : pairs)
+		expectTalk(pair->a, pair->b);
 }
 
 TEST_F(Cancelling, AThreadEndsInNoOtherCall)

@@ -13,7 +13,6 @@
 #define F(name, ...) __typeof__(name) P##name;
 #define W	     F
 #define D	     F
-#define DW	     F
 #include "functions.def"
 __typeof__(VipGetUserData) PVipGetUserData;
 __typeof__(VipSetUserData) PVipSetUserData;

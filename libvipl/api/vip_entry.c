@@ -183,8 +183,8 @@ static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RE
 		EACH(BEHIND, __VA_ARGS__);                             \
 		return trace_result(&line, rc);                        \
 	}
-#define JUMP(name, may_wait, ...)                                      \
-	TRACED(name, may_wait, __VA_ARGS__)                            \
+#define JUMP(name, ...)                                                \
+	TRACED(name, false, __VA_ARGS__)                               \
 	VIP_RETURN name(PARAMETERS(__VA_ARGS__))                       \
 	{                                                              \
 		if (trace_is_on())                                     \
@@ -204,8 +204,7 @@ static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RE
 	}
 #define F(name, ...)  CALL(name, false, __VA_ARGS__)
 #define W(name, ...)  CALL(name, true, __VA_ARGS__)
-#define D(name, ...)  JUMP(name, false, __VA_ARGS__)
-#define DW(name, ...) JUMP(name, true, __VA_ARGS__)
+#define D(name, ...)  JUMP(name, __VA_ARGS__)
 #include "functions.def"
 
 COLD VIP_PVOID traced_user_data(VIP_VI_HANDLE vi, bool sets, VIP_PVOID data)

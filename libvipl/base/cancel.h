@@ -3,8 +3,8 @@
  * Cancellation of the program's threads: pthread_cancel(). A thread that ended somewhere inside a call would never give back its
  * locks. So calls are not cancelled, but for the places where threads wait: there a thread first gives back all that it has.
  *
- * The calls of the data path are too short to hold cancellation off. What they do under locks is no cancellation point, or holds
- * it off by itself.
+ * The calls of the data path that do not wait are too short to hold cancellation off. What they do under locks is no cancellation
+ * point, or holds it off by itself.
  */
 #ifndef VIPL_CANCEL_H
 #define VIPL_CANCEL_H

@@ -394,11 +394,9 @@ VIP_RETURN cq_wait(struct cq *cq, struct object *owner, struct timeout *timeout,
 	if (rc != VIP_NOT_DONE)
 		return rc;
 
-	cancel_begin_call();
 	begin_wait(&waiting);
 	rc = sleep_until_done(&waiting, deadline, take, argument);
 	end_wait(&waiting);
-	cancel_end_call();
 	return rc;
 }
 
