@@ -57,8 +57,9 @@ def lacks_of_file(said, elf):
     others = [line for line in said.splitlines()
               if re.search("^[^\t].* not found|vipl-preload.so.* cannot be preloaded|error while loading", line)]
     if missing:
-        complain("note: is one of them a VIPL library, of another name than vip_run knows? Link that name to libvipl.so.1 in a "
-                 "directory of LD_LIBRARY_PATH. Others come with packages for programs of %d bits" % elf.bits)
+        complain("note: is one of them a VIPL library, of another name than vip_run knows? Make a link of that name, in a "
+                 "directory of LD_LIBRARY_PATH, to the libvipl.so.1 of %d bits. Others come with packages for such programs"
+                 % elf.bits)
     found = ("missing libraries", missing), ("functions that no library has", functions), ("the dynamic linker says", others)
     return ["%s: %s" % (words, few_of(names)) for words, names in found if names]
 

@@ -80,8 +80,8 @@ void connection_listens(struct connection *connection)
 	connection_set_deadline(connection, DEADLINE_NEVER);
 }
 
-/* Ends the conversation, as conversation_end(). */
-static void leave(struct connection *connection, enum message_code last_word)
+/* Ends the conversation, as conversation_end(), and the look at another place. */
+static void leave_conversation(struct connection *connection, enum message_code last_word)
 {
 	socket_close(&connection->look, true);
 	conversation_end(&connection->conversation, last_word);
@@ -107,7 +107,7 @@ static void end_attempt(struct connection *connection, VIP_RETURN reason, bool g
 		ops->tell_no_match(&connection->target->wanted);
 	connection->stage = UNCONNECTED;
 	refused = endpoint_refused(connection->vi, reason, goes_on);
-	leave(connection, last_word);
+	leave_conversation(connection, last_word);
 	if (refused != REFUSED_LATER)
 		connection_refused(connection, reason, refused == REFUSED_GOES_ON);
 }
@@ -178,7 +178,7 @@ void connection_expire(struct connection *connection)
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
 	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends) {
-		leave(connection, 0);
+		leave_conversation(connection, 0);
 		pause_asking(connection, reason);
 	} else {
 		connection_failed(connection, reason, 0);
@@ -209,7 +209,7 @@ static void fail_for(struct connection *connection, int error)
 
 static void go_to_place(struct connection *connection, unsigned place)
 {
-	leave(connection, 0);
+	leave_conversation(connection, 0);
 	connection->place = place;
 	ask_next(connection);
 }
@@ -293,7 +293,7 @@ static void ask_next(struct connection *connection)
 		if (settle(connection, reach(&target->host, &at[0], &connection->conversation.watched,
 					     &connection->conversation.described)))
 			return;
-		leave(connection, 0);
+		leave_conversation(connection, 0);
 		connection->place++;
 	}
 	over(connection);
@@ -364,7 +364,7 @@ bool connection_ask(struct connection *connection)
 /* ---- the answer ---- */
 
 /* Whether connect() has succeeded: 0 or errno. */
-static int error_of_look(const struct watched_socket *watched)
+static int error_of_connect(const struct watched_socket *watched)
 {
 	int error = 0;
 	socklen_t length = sizeof(error);
@@ -377,7 +377,7 @@ static int error_of_look(const struct watched_socket *watched)
 void asking_looked(struct watch *look)
 {
 	struct connection *connection = container_of(look, struct connection, look.watch);
-	int error = error_of_look(&connection->look);
+	int error = error_of_connect(&connection->look);
 
 	socket_close(&connection->look, true);
 	if (error)
@@ -389,7 +389,7 @@ void asking_looked(struct watch *look)
 void asking_reached(struct connection *connection)
 {
 	struct watched_socket *watched = &connection->conversation.watched;
-	int error = error_of_look(watched);
+	int error = error_of_connect(watched);
 
 	if (error == ETIMEDOUT)
 		tell_silence(connection);

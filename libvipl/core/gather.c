@@ -7,6 +7,7 @@
  * registered. VipDeregisterMem waits until copies have ended.
  */
 #include "base/copy.h"
+#include "base/thread.h"
 #include "span.h"
 #include "descriptor.h"
 #include "nic.h"

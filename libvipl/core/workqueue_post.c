@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "descriptor.h"
 #include "nic.h"
 #include "object_at.h"

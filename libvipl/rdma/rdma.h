@@ -256,6 +256,7 @@ uint32_t soft_request_bytes(const struct verbs_device *device, enum ibv_mtu path
 unsigned soft_own_entries(const struct verbs_device *device);
 bool soft_stays_in_error(const struct verbs_endpoint *endpoint);
 void soft_drain(struct verbs_endpoint *endpoint);
+void soft_drain_without_receives(struct verbs_endpoint *endpoint);
 bool soft_has_drained(struct verbs_endpoint *endpoint);
 
 /* verbs_flush.c */

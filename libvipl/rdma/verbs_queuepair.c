@@ -298,15 +298,15 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 	if (endpoint->cause != VIP_ERROR_CONN_LOST)
 		endpoint_ends_for(endpoint->vi, endpoint->cause);
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
-	if (!change_state(endpoint, IBV_QPS_ERR) && !workqueue_with_device(endpoint->receive_queue))
-		soft_drain(endpoint); /* else a receive is flushed in any case */
+	if (!change_state(endpoint, IBV_QPS_ERR))
+		soft_drain_without_receives(endpoint);
 }
 
 void verbs_endpoint_reset(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
-	if (!soft_stays_in_error(endpoint)) /* it is going to be replaced or destroyed */
+	if (!soft_stays_in_error(endpoint))
 		change_state(endpoint, IBV_QPS_RESET);
 	next_generation(endpoint);
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Soft-RoCE's habits, which no adapter has. For other devices these functions do nothing. */
+/*
+ * Soft-RoCE's habits, which no adapter has. For other devices these functions do nothing, or return the value that changes nothing.
+ */
+#include <string.h>
+
 #include "base/deadline.h"
+#include "base/log.h"
 #include "rdma.h"
 
-#define DRAIN_NSEC NSEC_PER_SEC
+#define DRAIN_NSEC NSEC_PER_SEC /* the longest wait until a queue pair does no more work */
 
 /*
  * Programs watch the last bytes of an RDMA write. Soft-RoCE copies a packet by the kernel's memcpy(), which in newer kernels
@@ -16,7 +21,7 @@ static bool is_soft(const struct verbs_device *device)
 	return device->limits.vendor_id == 0xffffffu;
 }
 
-/* An RDMA operation that is no longer goes in one request. */
+/* RDMA operations of up to so many bytes go in one request. */
 uint32_t soft_whole_bytes(const struct verbs_device *device, uint32_t bytes)
 {
 	return is_soft(device) ? WATCHED : bytes;
@@ -45,7 +50,10 @@ unsigned soft_own_entries(const struct verbs_device *device)
 	return is_soft(device) ? 1 : 0;
 }
 
-/* Soft-RoCE has crashed when a message came during the change from ERR to RESET. The queue pair does nothing in ERR. */
+/*
+ * Soft-RoCE has crashed when a message came during the change from ERR to RESET. So the queue pair stays in ERR, where it does
+ * nothing once it has drained, until it is replaced or destroyed.
+ */
 bool soft_stays_in_error(const struct verbs_endpoint *endpoint)
 {
 	return is_soft(endpoint->device) && endpoint->was_connected;
@@ -62,12 +70,25 @@ void soft_drain(struct verbs_endpoint *endpoint)
 	struct ibv_recv_wr *bad, last = {
 		.wr_id = atomic_load_explicit(&endpoint->wr_id_tag, memory_order_relaxed) | VERBS_WR_ID_DRAIN,
 	};
+	int error;
 
 	if (!is_soft(endpoint->device))
 		return;
 	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
-	if (!ibv_post_recv(endpoint->qp, &last, &bad) && !ibv_modify_qp(endpoint->qp, &in_error, IBV_QP_STATE))
+	if (ibv_post_recv(endpoint->qp, &last, &bad))
+		return;
+	error = ibv_modify_qp(endpoint->qp, &in_error, IBV_QP_STATE);
+	if (error)
+		log_error_ratelimited("queue pair %u: no change to state ERR: %s", endpoint->qp->qp_num, strerror(error));
+	else
 		endpoint->drains_until = clock_nsec() + DRAIN_NSEC;
+}
+
+/* If the device has a receive, that is flushed in any case. */
+void soft_drain_without_receives(struct verbs_endpoint *endpoint)
+{
+	if (is_soft(endpoint->device) && !workqueue_with_device(endpoint->receive_queue))
+		soft_drain(endpoint);
 }
 
 bool soft_has_drained(struct verbs_endpoint *endpoint)
