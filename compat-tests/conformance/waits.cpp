@@ -184,11 +184,11 @@ TEST_F(Waits, SignalsNeitherEndAWaitNorProlongIt)
 		});
 		while (!over) {
 			pthread_kill(waits.native_handle(), SIGUSR1);
-			letTimePass(10);
+			letTimePass(1);
 		}
 		waits.join();
 		EXPECT_EQ(VIP_TIMEOUT, result);
-		EXPECT_GT(caught, 1); // how many depends on the machine's other work
+		EXPECT_GT(caught, 5);
 		return ms;
 	}));
 	sigaction(SIGUSR1, &before, nullptr);
