@@ -114,8 +114,8 @@ class Nic(ProgramStep):
             self.look_at_host(check, running.find(self.program, check.programs))
 
     def look_at_host(self, check, path):
-        """The problems of the machine, of which vip_info --nic says nothing when the NIC opens. Where the limit on memory is low,
-        tests would fail for no fault of the NIC's."""
+        """Adds the problems of the machine, of which vip_info --nic says nothing when the NIC opens. Where the limit on memory is
+        low, tests would fail for no fault of the NIC's."""
         output = check.file("problems.txt")
         running.run([path, "--problems", "--json"], output, self.LIMIT)
         found = json_in(output.read_text(encoding="utf-8", errors="backslashreplace")).get("problems", [])

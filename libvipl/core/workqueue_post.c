@@ -267,8 +267,7 @@ static uint32_t post_credits(const struct workqueue *queue, uint32_t tail)
 }
 
 /* Posts with all checks. Releases the queue's lock. */
-static __attribute__((noinline)) VIP_RETURN post_with_checks(struct workqueue *queue,
-							   VIP_DESCRIPTOR *descriptor)
+static __attribute__((noinline)) VIP_RETURN post_with_checks(struct workqueue *queue, VIP_DESCRIPTOR *descriptor)
 {
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	struct refusal why = {NOTHING, false, 0};

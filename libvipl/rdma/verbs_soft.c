@@ -62,7 +62,7 @@ bool soft_stays_in_error(const struct verbs_endpoint *endpoint)
 /*
  * Soft-RoCE may still work on a message after its completion. If the queue pair is reset then, the kernel frees the message twice.
  * It has finished all messages when it flushes a receive. So this posts one, and soft_has_drained() looks for its flush. It is
- * posted in ERR, so that no message takes it. A second change to ERR flushes it.
+ * posted in ERR, so that no message takes it. A second change to ERR flushes it. For soft-RoCE's queue pairs only.
  */
 void soft_drain(struct verbs_endpoint *endpoint)
 {
@@ -72,8 +72,6 @@ void soft_drain(struct verbs_endpoint *endpoint)
 	};
 	int error;
 
-	if (!is_soft(endpoint->device))
-		return;
 	atomic_store_explicit(&endpoint->drained, false, memory_order_relaxed);
 	if (ibv_post_recv(endpoint->qp, &last, &bad))
 		return;

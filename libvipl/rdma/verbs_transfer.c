@@ -177,8 +177,7 @@ static int post_staged_send(struct verbs_endpoint *endpoint, const struct device
 }
 
 /* Posts a send that may take more than one request, or a buffer. */
-static __attribute__((noinline)) int post_unusual(struct verbs_endpoint *endpoint,
-						    const struct device_send *send)
+static __attribute__((noinline)) int post_unusual(struct verbs_endpoint *endpoint, const struct device_send *send)
 {
 	bool many = send->count > most_segments(endpoint, send);
 	int error;
