@@ -8,6 +8,7 @@ NAME=ARGUMENT. All cases run, and the exit status is 1 if one failed. host1 is t
 import contextlib
 import json
 import os
+import re
 import shutil
 import sys
 import time
@@ -211,6 +212,47 @@ def case_running(_):
     expect(len(serves) == len(calls), "each server has a client", steps)
     for server, client in zip(serves, calls):
         expect("all right" in both(server, client)[1], "the messages are right")
+
+
+@contextlib.contextmanager
+def slurm(at):
+    """A cluster of both hosts, for the duration of the block. Guests have no cgroups of version 2, which Slurm would take."""
+    env = {"SLURM_CONF": at + "/slurm.conf"}
+    conf = page.slurm_conf(at, {host.name: host.ipv4 for host in (SERVER, CLIENT)})
+    jobs = []
+    for host in SERVER, CLIENT:
+        host.run("mkdir -p %s/state %s/spool; echo CgroupPlugin=cgroup/v1 >%s/cgroup.conf; cat >%s/slurm.conf <<'END'\n%sEND"
+                 % (at, at, at, at, conf))
+        for daemon in ["slurmctld"] * (host == SERVER) + ["slurmd -N " + host.name]:
+            jobs.append(host.start("ulimit -l unlimited && /usr/sbin/%s -D" % daemon, env=env, show=False))
+    try:
+        ready = "until [ \"$(sinfo -h -o '%D %t')\" = '2 idle' ]; do sleep 0.5; done"
+        expect_done(SERVER.start("timeout %d sh -c '%s'" % (HANG, ready.replace("'", "'\\''")), env=env))
+        yield env
+    finally:
+        for job in jobs:
+            job.signal("TERM")
+
+
+def case_slurm(_):
+    """The script and the command of docs/RUNNING.md, "Launchers". The job has srun's settings, and ends with its rank that fails."""
+    if not shutil.which("srun") or not os.path.exists("/usr/sbin/slurmd"):
+        HOSTS.say("there is no Slurm here")
+        return
+    script, commands = page.blocks("Launchers")[:2]
+    line = next(line for line in commands.splitlines() if line.startswith("srun "))
+    command = "cd /tmp/slurm && PATH=%s/apps:$PATH %s" % (BUILD, re.sub(" +#.*", "", line).replace("node7", SERVER.name))
+    with slurm("/tmp/slurm") as env:
+        def run_job(text):
+            for host in SERVER, CLIENT:
+                host.run("cat >/tmp/slurm/job.sh <<'END'\n%sEND\nchmod +x /tmp/slurm/job.sh" % text)
+            return SERVER.run(command, HANG, env={**env, **PATIENCE, **TELLING})
+
+        job = run_job(script)
+        expect(job.status == 0 and "all right" in job.out, "the messages are right", job.status, job.out, job.err)
+        expect(job.err.count("nic0 is RDMA device rxe0") == 2, "the settings reach both ranks", job.err)
+        job = run_job("#!/bin/sh\n[ $SLURM_PROCID = 1 ] && exit 3\nsleep %d\n" % (10 * HANG))
+        expect(job.status and "task 1: Exited with exit code 3" in job.err, "a rank's failure ends the job", job.status, job.err)
 
 
 def case_long_addresses(_):

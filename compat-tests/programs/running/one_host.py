@@ -26,26 +26,6 @@ FAILS = "#!/bin/sh\nexit 3\n"
 # Slurm and Open MPI take no address of the loopback interface.
 ADDRESS = "10.77.0.1"
 INTERFACE = ("ip tuntap add viprun mode tap && ip address add %s/24 dev viprun && ip link set viprun up" % ADDRESS)
-CLUSTER = """ClusterName=test
-SlurmctldHost={host}({address})
-AuthType=auth/none
-CredType=cred/none
-SlurmUser=root
-SlurmdUser=root
-StateSaveLocation={at}/state
-SlurmdSpoolDir={at}/spool
-SlurmctldPidFile={at}/slurmctld.pid
-SlurmdPidFile={at}/slurmd.pid
-SlurmctldLogFile={at}/slurmctld.log
-SlurmdLogFile={at}/slurmd.log
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-SelectType=select/linear
-ReturnToService=2
-MpiDefault=none
-NodeName={host} NodeAddr={address} CPUs=2 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
 
 
 def command_of(launcher):
@@ -117,7 +97,7 @@ class Launchers(Running):
         host = socket.gethostname().partition(".")[0]
         for name in "state", "spool":
             (self.at / name).mkdir()
-        self.write("slurm.conf", CLUSTER.format(host=host, address=ADDRESS, at=self.at))
+        self.write("slurm.conf", page.slurm_conf(self.at, {host: ADDRESS}).replace("CPUs=1", "CPUs=2"))
         self.environment.update(SLURM_CONF=str(self.at / "slurm.conf"))
         for daemon in "slurmctld", "slurmd":
             process = subprocess.Popen(["/usr/sbin/" + daemon, "-D"], env=self.environment, stdout=subprocess.DEVNULL,

@@ -22,3 +22,31 @@ def steps():
             where, *lines = part.splitlines()
             found += [(re.match("# on (both|node7|node8)", where)[1], re.sub(r" +#.*", "", line)) for line in lines if line]
     return found
+
+
+CLUSTER = """ClusterName=test
+SlurmctldHost={first}({address})
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation={at}/state
+SlurmdSpoolDir={at}/spool
+SlurmctldPidFile={at}/slurmctld.pid
+SlurmdPidFile={at}/slurmd.pid
+SlurmctldLogFile={at}/slurmctld.log
+SlurmdLogFile={at}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/linear
+ReturnToService=2
+MpiDefault=none
+PartitionName=all Nodes=ALL Default=YES State=UP
+"""
+
+
+def slurm_conf(at, addresses):
+    """A cluster of hosts, with their addresses, of which the first one has the controller. Its files are in the directory "at"."""
+    first, address = next(iter(addresses.items()))
+    return CLUSTER.format(first=first, address=address, at=at) + "".join(
+        "NodeName=%s NodeAddr=%s CPUs=1 State=UNKNOWN\n" % node for node in addresses.items())
