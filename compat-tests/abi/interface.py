@@ -34,7 +34,8 @@ class Interface:
         self.types = {element.get("id"): element for element in corpus.iter() if element.get("id")}
         self.lines = {}  # of each type with a name
         versions = {symbol.get("name"): symbol.get("version") for symbol in corpus.iter("elf-symbol")}
-        functions = corpus.findall(".//function-decl")
+        # The compiler's own are there, too: of memcpy() in a build with _FORTIFY_SOURCE, for instance.
+        functions = [one for one in corpus.findall(".//function-decl") if one.get("name") in versions]
         self.functions = ["%s %s" % (versions[function.get("name")], self.function(function, function.get("name")))
                           for function in sorted(functions, key=lambda one: one.get("name"))]
 
