@@ -33,8 +33,9 @@ class Interface:
     def __init__(self, corpus):
         self.types = {element.get("id"): element for element in corpus.iter() if element.get("id")}
         self.lines = {}  # of each type with a name
-        versions = {symbol.get("name"): symbol.get("version") for symbol in corpus.iter("elf-symbol")}
-        # The compiler's own are there, too: of memcpy() in a build with _FORTIFY_SOURCE, for instance.
+        versions = {symbol.get("name"): symbol.get("version") for symbol in corpus.iter("elf-symbol")
+                    if symbol.get("is-defined") == "yes"}
+        # abidw 2.6 writes what the library calls, too.
         functions = [one for one in corpus.findall(".//function-decl") if one.get("name") in versions]
         self.functions = ["%s %s" % (versions[function.get("name")], self.function(function, function.get("name")))
                           for function in sorted(functions, key=lambda one: one.get("name"))]

@@ -365,12 +365,13 @@ class Ends(Site):
     def test_no_message_comes_through_between_two_hosts(self):
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = "--port=%d" % (free.getsockname()[1] - 4)
-        server = self.start("--serve", port)
+        server = self.start("--serve", port, TMPDIR=str(self.folder))  # it ends after the check
         self.assertIn("waits at TCP ports", server.stdout.readline())
         report = self.run_check("-q", port, "127.0.0.1", vip_perf_DOES="exit 1")
         self.assertEqual(["ok", "ok", "FAILED", *["NOT RUN"] * 4], list(self.statuses(report).values()))
         self.assertIn("With RoCE, UDP port 4791 of both has to be open", self.output)
         self.assertIn("the check is over", server.communicate(timeout=PATIENCE)[0])
+        self.assertEqual([], list(self.folder.glob("vip_check_adapter-*")))
 
     def answers(self, *lines):
         """Has a check with a host that says these lines."""
