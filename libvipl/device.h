@@ -299,6 +299,16 @@ struct device_ops {
 	 * under way: then the end waits for a moment. Without this function there are none.
 	 */
 	bool (*awaits_acks)(struct device_endpoint *endpoint);
+	/*
+	 * [nic] The peer has rung: one byte has come over the connection's socket. False if there was nothing to ring for. Needed
+	 * where peers ring.
+	 */
+	bool (*rung)(struct device_endpoint *endpoint);
+	/*
+	 * [nic] The agent's turn, also after device_wake(). Returns the msec until it has to be called again, or -1. Without this
+	 * function there is nothing to do then.
+	 */
+	int (*serve)(struct device *device);
 };
 
 extern const struct device_ops verbs_device_ops, loopback_device_ops;
@@ -371,6 +381,13 @@ struct cq_look *cq_former_look(struct cq *cq);
 void cq_show(struct cq *cq, struct cq_look *look);
 /* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
+/*
+ * An armed CQ has a completion, and no channel tells it. From any thread; the locks of queues and CQs may be held, and no
+ * channel's.
+ */
+void cq_called(struct cq *cq);
+/* From any thread: the agent calls serve(). */
+void device_wake(struct nic *nic);
 /* [nic] A route to this host, or NULL: to any, is known, or none is: the caller of route() asks again, from within this report. */
 void device_routed(struct nic *nic, const struct in6_addr *host);
 /* [nic] The peer has said that it ends the connection. endpoint_lost() follows, except from within endpoint_stop(). */

@@ -15,8 +15,6 @@
 #include "closer.h"
 
 #include <pthread.h>
-#include <stdalign.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,10 +31,6 @@
 #include "thread.h"
 #include "user.h"
 
-#ifndef SO_COOKIE
-#define SO_COOKIE 57 /* Linux 4.12 */
-#endif
-
 #define PLACES	    32u
 #define USER_PLACES 8u
 #define USER_USUAL  4u /* of a user's places; the others are for many descriptors */
@@ -44,8 +38,6 @@
 #define USER_MOST   8u	 /* descriptors that take long, and this user may send no more */
 #define LONG_NSEC   (100 * NSEC_PER_MSEC)
 #define LONGEST_NAP_MSEC 64
-#define MOST_RIGHTS 253 /* descriptors of one message: SCM_MAX_FD */
-#define MOST_RINGS  64u
 
 struct unclosed {
 	STAILQ_ENTRY(unclosed) in_queue;
@@ -60,10 +52,8 @@ struct place {
 	uid_t user;
 	int64_t since;
 	bool is_unix;
-	bool drains;	/* takes the messages of fds[0], which stays open */
 	unsigned count; /* of these, in ascending order: */
 	int fds[BATCH];
-	uint64_t cookie; /* of the socket that is drained */
 	pid_t ender;	 /* the thread that ends with them; 0: none */
 	bool has_begun, may_end; /* this thread */
 };
@@ -74,7 +64,6 @@ static STAILQ_HEAD(, unclosed) queue = STAILQ_HEAD_INITIALIZER(queue);
 static struct place places[PLACES];
 static unsigned queued, closers, working; /* working: closers that are at a place */
 static bool has_waiter; /* a closer waits for a place */
-static atomic_uint draining; /* sockets */
 
 /* ---- places; the lock is held ---- */
 
@@ -290,7 +279,6 @@ static void in_child(void)
 	for (unsigned i = 0; i < PLACES; i++)
 		places[i].state = PLACE_FREE;
 	queued = closers = working = 0;
-	atomic_store(&draining, 0);
 	has_waiter = false;
 	pthread_mutex_unlock(&lock);
 }
@@ -377,96 +365,4 @@ bool closer_is_busy(void)
 	log_warning_ratelimited("%u file descriptors that other processes have sent cannot be closed yet: "
 				"no new connections until then", count);
 	return true;
-}
-
-/* ---- draining ---- */
-
-static uint64_t cookie_of(int fd)
-{
-	uint64_t cookie = 0;
-	socklen_t length = sizeof(cookie);
-
-	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &length) ? 0 : cookie;
-}
-
-/*
- * All descriptors go into this thread's table, and are closed when the thread ends, not when a message is taken. What the table
- * has no room for is left to the next thread. If even an empty table has too little room, because the limit is low, this
- * thread takes the message all the same, and may wait.
- */
-static void take_messages(int fd)
-{
-	alignas(struct cmsghdr) char control[CMSG_SPACE(MOST_RIGHTS * sizeof(int))];
-	char unused;
-
-	for (unsigned i = 0; i < MOST_RINGS; i++) {
-		struct iovec bytes = {&unused, 1};
-		struct msghdr message = {
-			.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)};
-
-		if (recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0 ||
-		    (i && message.msg_flags & MSG_CTRUNC))
-			break;
-		recv(fd, &unused, 1, MSG_DONTWAIT);
-	}
-}
-
-static void *drain_socket(void *argument)
-{
-	struct place *place = argument;
-
-	if (own_table_make(place->fds, 1)) {
-		own_table_keep(place->fds, 1);
-		/* Its number may be another file's since. */
-		if (place->cookie && cookie_of(place->fds[0]) == place->cookie)
-			take_messages(place->fds[0]);
-	}
-	pthread_mutex_lock(&lock);
-	place->drains = false;
-	atomic_fetch_sub(&draining, 1);
-	place->ender = (pid_t)syscall(SYS_gettid);
-	place->state = PLACE_ENDING;
-	pthread_mutex_unlock(&lock);
-	return NULL;
-}
-
-/* The lock is held. */
-static bool is_drained(int socket)
-{
-	for (const struct place *place = places; place < places + PLACES; place++)
-		if (place->state == PLACE_WORKING && place->drains && place->fds[0] == socket)
-			return true;
-	return false;
-}
-
-bool closer_drains(int socket)
-{
-	bool is;
-
-	if (!atomic_load(&draining))
-		return false;
-	lock_places();
-	is = is_drained(socket);
-	pthread_mutex_unlock(&lock);
-	return is;
-}
-
-void closer_drain(int socket)
-{
-	struct place *place;
-
-	lock_places();
-	free_ended();
-	place = is_drained(socket) ? NULL : find_place(CLOSER_NO_USER);
-	if (place) {
-		place->drains = true;
-		place->cookie = cookie_of(socket);
-		add_fd(place, socket);
-		atomic_fetch_add(&draining, 1);
-		if (!start(place, drain_socket)) {
-			atomic_fetch_sub(&draining, 1);
-			place->state = PLACE_FREE;
-		}
-	}
-	pthread_mutex_unlock(&lock);
 }

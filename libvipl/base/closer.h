@@ -18,11 +18,4 @@ bool closer_admits(uid_t user);
 /* True: so many wait to be closed that we receive no more from anybody. */
 bool closer_is_busy(void);
 
-/*
- * Starts a thread that takes all messages of a datagram socket, with their descriptors. Nobody else may take any while
- * closer_drains() is true. Does nothing if it is true already, or if too many threads hang.
- */
-void closer_drain(int socket);
-bool closer_drains(int socket);
-
 #endif

@@ -40,20 +40,6 @@ uid_t strange_user(int socket)
 	return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) ? CLOSER_NO_USER : peer.uid;
 }
 
-/* Without room for descriptors the kernel says that there are some (MSG_CTRUNC), and none is received. */
-enum strange strange_discard(int socket)
-{
-	/* The bytes do not matter. But QEMU's user mode takes no message without a place for them. */
-	struct iovec place = {&(char){0}, 1};
-	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1};
-
-	if (recvmsg(socket, &message, MSG_PEEK | MSG_DONTWAIT) < 0)
-		return STRANGE_NOTHING;
-	if (message.msg_flags & MSG_CTRUNC)
-		return STRANGE_DESCRIPTORS;
-	return strange_take(socket, place.iov_base, place.iov_len) < 0 ? STRANGE_NOTHING : STRANGE_TAKEN;
-}
-
 #define MOST_MESSAGES 1024u /* far more than are unread in a socket at a time */
 
 /*

@@ -16,12 +16,6 @@
 bool strange_refuse(int socket);
 /* Takes the next message, or its first bytes. The caller has its descriptors, or it has none. Returns as recv() does. */
 ssize_t strange_take(int socket, void *bytes, size_t length);
-enum strange { STRANGE_NOTHING, STRANGE_TAKEN, STRANGE_DESCRIPTORS };
-/*
- * Takes the next message of a datagram socket, if there is one, and drops it. A message with descriptors stays, for
- * closer_drain().
- */
-enum strange strange_discard(int socket);
 /* The user of the process on the other end, for closer.c. */
 uid_t strange_user(int socket);
 /* Closes a socket that others could send to. Does not wait, whatever they have sent. */

@@ -185,6 +185,17 @@ static int hear_remote(struct conversation *conversation)
 	return code;
 }
 
+bool conversation_take_ring(struct conversation *conversation)
+{
+	char byte;
+	struct iovec place = {&byte, sizeof(byte)};
+	struct msghdr message = {.msg_iov = &place, .msg_iovlen = 1}; /* without room for descriptors, so none is received */
+	const int fd = conversation->watched.fd;
+
+	return conversation->watched.is_local && fd_is_own(fd) && recvmsg(fd, &message, MSG_PEEK | MSG_DONTWAIT) == 1 &&
+	       !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && strange_take(fd, &byte, sizeof(byte)) == 1;
+}
+
 int conversation_hear(struct conversation *conversation)
 {
 	int code;

@@ -64,7 +64,7 @@ static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_
 		goto destroy_lock;
 	channel->epoll_fd = epoll_fd;
 	error = sleeper_watch(&channel->sleeper, ANNOUNCED, channel->device_fd);
-	if (!error && epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+	if (!error && epoll_fd >= 0 && channel->device_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		error = cause("epoll_ctl()", errno);
 	if (!error)
 		return channel;
@@ -207,6 +207,15 @@ void cq_announced(struct cq *cq)
 	if (atomic_load_explicit(&cq->choosy, memory_order_relaxed))
 		call_all(cq->channel, cq, true);
 	call_one(cq->channel, cq);
+}
+
+void cq_called(struct cq *cq)
+{
+	if (!atomic_load(&cq->waiters))
+		return;
+	pthread_mutex_lock(&cq->channel->lock);
+	cq_announced(cq);
+	pthread_mutex_unlock(&cq->channel->lock);
 }
 
 static void appoint_leader(struct channel *channel)

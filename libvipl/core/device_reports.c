@@ -15,6 +15,11 @@ void device_lost(struct nic *nic, const char *call, int error)
 	agent_wake(nic);
 }
 
+void device_wake(struct nic *nic)
+{
+	agent_wake(nic);
+}
+
 void device_gone(struct nic *nic, int error)
 {
 	nic_lose(nic, error);

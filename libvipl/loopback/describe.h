@@ -7,13 +7,12 @@
 
 #include "peer_memory.h"
 
-#define LOOPBACK_VERSION 8 /* of the messages, and of what this, link.h and cq_page.h describe */
+#define LOOPBACK_VERSION 9 /* of the messages, and of what this, link.h and cq_page.h describe */
 
 /* In the byte order of the machine, since it does not leave it. */
 struct path_description {
 	uint32_t domain;
 	uint32_t queue; /* the number of the receive queue in its CQ's page, plus 1; 0: no page */
-	uint64_t agent_bell, channel_bell;
 	uint64_t nonce_address; /* where the sender has the nonce in its memory */
 	uint8_t nonce[NONCE_BYTES];
 };

@@ -5,6 +5,10 @@
 
 #include "order.h"
 
+/* An access to the peer's memory. False: this end takes no part in any access any more. */
+bool access_begin(struct loopback_endpoint *endpoint);
+void access_end(struct loopback_endpoint *endpoint);
+
 /*
  * Finds out for how many messages there is room, and makes sure that the memory of these is there, and that of the receives
  * that they may take and of the one after these. For use when `written` is at the limit. False if there is no memory.

@@ -84,7 +84,7 @@ struct lane_detail {
 };
 
 /* The bits of a word at which an end waits. The others count: a thread that has seen the word notices when another has armed it. */
-enum lane_wait { WAIT_ON_CHANNEL = 1, WAIT_IN_AGENT = 2, WAIT_HERE = 4, WAIT_BITS = 7, WAIT_COUNT = 8 };
+enum lane_wait { WAIT_IN_AGENT = 1, WAIT_HERE = 2, WAIT_BITS = 3, WAIT_COUNT = 4 };
 
 /* Why the sending end ends the connection, if the receiving end did not take something. */
 enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };

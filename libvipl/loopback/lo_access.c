@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Accesses to the memory of the other end: beginning and ending our own, and waiting for those of peers when memory is taken back.
- * See litmus/take_back.
+ * Waiting for accesses of peers to our memory when it is taken back, and at the end of a connection. The other side is
+ * access_begin() of lo_lane_out.c. See litmus/take_back.
  *
  * A peer may never end an access. Who waits for that holds no lock; only the looks take the device's. After ACCESS_NSEC the
  * peer's connection ends, and nobody waits for it any more.
@@ -17,24 +17,6 @@
 #define ACCESS_NSEC NSEC_PER_SEC
 /* Between two looks. A longer gap counts as ten of these, because this process may have been stopped. */
 #define LOOK_NSEC   NSEC_PER_MSEC
-
-/*
- * Tells the peer that we access its memory from here on. If the peer takes back a receive or a region, then either we see
- * that, or the peer waits for us. The same holds for loopback_endpoint_is_still().
- */
-bool access_begin(struct loopback_endpoint *endpoint)
-{
-	atomic_store_explicit(&endpoint->is_copying, true, memory_order_relaxed);
-	atomic_fetch_add_explicit(&endpoint->out->busy, 1, memory_order_relaxed);
-	atomic_thread_fence(memory_order_seq_cst);
-	return !atomic_load_explicit(&endpoint->is_closing, memory_order_relaxed);
-}
-
-void access_end(struct loopback_endpoint *endpoint)
-{
-	atomic_fetch_add_explicit(&endpoint->out->busy, 1, memory_order_release);
-	atomic_store_explicit(&endpoint->is_copying, false, memory_order_release);
-}
 
 /* The peer has died during the access, or has ended the connection. */
 static bool has_hung_up(const struct loopback_endpoint *endpoint)
@@ -72,7 +54,7 @@ static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 		return true;
 	access->is_given_up = true;
 	atomic_store(&endpoint->fault, FAULT_IN_ACCESS);
-	loopback_ring(endpoint->device, endpoint->device->bell_name);
+	endpoint_call_agent(endpoint);
 	return false;
 }
 

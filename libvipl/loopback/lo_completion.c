@@ -18,48 +18,13 @@ struct device_channel *loopback_channel_create(struct device *base, int *fd)
 	if (!channel)
 		return NULL;
 	channel->device = (struct loopback_device *)base;
-	channel->bell_fd = bell_create(&channel->bell_name, false);
-	if (channel->bell_fd < 0) {
-		free(channel);
-		return NULL;
-	}
-	*fd = channel_open(channel);
-	if (*fd < 0) {
-		int error = errno;
-
-		bell_destroy(channel->bell_fd);
-		free(channel);
-		errno = error;
-		return NULL;
-	}
-	pthread_mutex_init(&channel->lock, NULL);
+	*fd = -1;
 	return (struct device_channel *)channel;
 }
 
 void loopback_channel_destroy(struct device_channel *base)
 {
-	struct loopback_channel *channel = (struct loopback_channel *)base;
-
-	channel_close(channel);
-	bell_destroy(channel->bell_fd);
-	pthread_mutex_destroy(&channel->lock);
-	free(channel);
-}
-
-int loopback_channel_read(struct device_channel *base, bool all)
-{
-	struct loopback_channel *channel = (struct loopback_channel *)base;
-	struct loopback_cq *cq;
-
-	(void)all; /* an announcement does not say which thread it is for */
-	/* The bell is emptied before threads look: what comes after their look rings again. */
-	if (!loopback_drain(channel->device, channel->bell_fd))
-		left_alone_channel(channel);
-	pthread_mutex_lock(&channel->lock);
-	LIST_FOREACH(cq, &channel->cqs, in_channel)
-		cq_announced(cq->cq);
-	pthread_mutex_unlock(&channel->lock);
-	return 0;
+	free(base);
 }
 
 /* Memory for a CQ, all zero except what threads may still look at. */
@@ -78,9 +43,9 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 				     struct device_channel *base, bool is_shared, unsigned entries,
 				     unsigned *capacity)
 {
-	struct loopback_channel *channel = (struct loopback_channel *)base;
 	struct loopback_cq *cq = allocate(named, is_shared);
 
+	(void)base;
 	(void)entries;
 	if (!cq) {
 		log_error_ratelimited("cannot create a completion queue: %s", failure(errno));
@@ -89,7 +54,6 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	}
 	cq->cq = named;
 	cq->device = (struct loopback_device *)device;
-	cq->channel = channel;
 	TAILQ_INIT(&cq->linked);
 	if (is_shared && order_init(cq)) {
 		int error = errno;
@@ -105,9 +69,6 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 			cq->look.is_empty = order_is_empty;
 		cq_show(named, &cq->look);
 	}
-	pthread_mutex_lock(&channel->lock);
-	LIST_INSERT_HEAD(&channel->cqs, cq, in_channel);
-	pthread_mutex_unlock(&channel->lock);
 	*capacity = CQ_CAPACITY;
 	return (struct device_cq *)cq;
 }
@@ -116,9 +77,6 @@ void loopback_cq_destroy(struct device_cq *base)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 
-	pthread_mutex_lock(&cq->channel->lock);
-	LIST_REMOVE(cq, in_channel);
-	pthread_mutex_unlock(&cq->channel->lock);
 	if (cq->page)
 		order_destroy(cq); /* the memory is kept: see cq_former_look() */
 	else
@@ -188,14 +146,12 @@ int loopback_cq_arm(struct device_cq *base)
 
 	/* A thread that completes something with this lock sees that the caller waits, or the caller sees what it has completed. */
 	cq_lock(cq->cq);
-	atomic_fetch_or_explicit(&cq->armed, thread_is_agent ? ARMED_TO_LOOK : ARMED_TO_RING,
-				 memory_order_relaxed);
+	atomic_fetch_or_explicit(&cq->armed, WAIT_IN_AGENT, memory_order_relaxed);
 	if (cq->page)
-		atomic_fetch_or_explicit(&cq->page->waits, WAIT_ON_CHANNEL, memory_order_relaxed);
+		atomic_fetch_or_explicit(&cq->page->waits, WAIT_IN_AGENT, memory_order_relaxed);
 	LIST_FOREACH(endpoint, &cq->receivers, in_receive_cq)
 		if (endpoint->in)
-			atomic_fetch_or_explicit(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL,
-						 memory_order_relaxed);
+			atomic_fetch_or_explicit(&endpoint->in->receiver_waits, WAIT_IN_AGENT, memory_order_relaxed);
 	cq_unlock(cq->cq);
 	/*
 	 * The caller looks once more after this. A thread that completes something looks at these flags after that.

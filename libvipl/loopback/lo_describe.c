@@ -18,8 +18,6 @@ void loopback_describe(struct device_endpoint *base, struct description *own)
 	struct path_description path = {
 		.domain = endpoint->domain->number,
 		.queue = endpoint->receive_cq->page ? endpoint->queue + 1 : 0,
-		.agent_bell = endpoint->device->bell_name,
-		.channel_bell = endpoint->receive_cq->channel->bell_name,
 	};
 
 	if (page) {
@@ -50,8 +48,6 @@ static int adopt_peer(struct loopback_endpoint *endpoint, const struct path_desc
 	if (path->queue && !endpoint->peer_page)
 		return errno;
 	endpoint->peer_domain = path->domain;
-	endpoint->peer_agent_bell = path->agent_bell;
-	endpoint->peer_channel_bell = path->channel_bell;
 	if (config()->lo_copy == LO_COPY_DIRECT)
 		endpoint->peer_memory = peer_memory_open(endpoint->device, peer->process,
 							 path->nonce_address, path->nonce);

@@ -10,7 +10,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "base/strange.h"
 #include "describe.h"
 #include "loopback.h"
 
@@ -38,15 +37,6 @@ static void close_regions(struct loopback_device *device)
 	region_entries_unmap(device->regions);
 	fd_close_shared(&device->regions_file);
 	free(device->generations);
-}
-
-/* Others can send to it. */
-static void close_bell(struct loopback_device *device)
-{
-	int fd = watch_end(device->base.event_fd, &device->bell);
-
-	if (fd >= 0)
-		strange_close(fd);
 }
 
 /* Watches a file descriptor that has just been made, or not, and takes it. 0 or errno. */
@@ -84,7 +74,8 @@ static enum opening loopback_open(const char *name, unsigned index, struct nic *
 	device->base.version = LOOPBACK_VERSION;
 	device->base.host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
 	pthread_mutex_init(&device->lock, NULL);
-	left_alone_init(device);
+	pthread_mutex_init(&device->news.lock, NULL);
+	TAILQ_INIT(&device->news.endpoints);
 	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	error = device->base.event_fd < 0 ? errno : 0;
 	if (error)
@@ -92,27 +83,21 @@ static enum opening loopback_open(const char *name, unsigned index, struct nic *
 	error = open_regions(device);
 	if (error)
 		goto close_events;
-	error = watch_new(device, &device->bell, bell_create(&device->bell_name, true),
-			  loopback_bell_ready);
-	if (error)
-		goto close_regions;
 	error = watch_new(device, &device->timer,
 			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create()"),
 			  loopback_timer_ready);
 	if (error)
-		goto close_bell;
+		goto close_regions;
 	*out = &device->base;
 	return OPENING_DONE;
 
-close_bell:
-	close_bell(device);
 close_regions:
 	close_regions(device);
 close_events:
 	fd_close(device->base.event_fd);
 free_device:
 	log_error("cannot open the loopback NIC: %s", failure(error));
-	left_alone_destroy(device);
+	pthread_mutex_destroy(&device->news.lock);
 	pthread_mutex_destroy(&device->lock);
 	nonce_page_destroy(device->nonce_page);
 	free(device);
@@ -124,11 +109,10 @@ static void loopback_close(struct device *base)
 	struct loopback_device *device = (struct loopback_device *)base;
 
 	fd_close(watch_end(base->event_fd, &device->timer));
-	close_bell(device);
 	close_regions(device);
 	fd_close(base->event_fd);
 	nonce_page_destroy(device->nonce_page);
-	left_alone_destroy(device);
+	pthread_mutex_destroy(&device->news.lock);
 	pthread_mutex_destroy(&device->lock);
 	free(device);
 }
@@ -235,7 +219,6 @@ const struct device_ops loopback_device_ops = {
 	.region_change = loopback_region_change,
 	.channel_create = loopback_channel_create,
 	.channel_destroy = loopback_channel_destroy,
-	.channel_read = loopback_channel_read,
 	.cq_create = loopback_cq_create,
 	.cq_destroy = loopback_cq_destroy,
 	.cq_grow = loopback_cq_grow,
@@ -257,4 +240,6 @@ const struct device_ops loopback_device_ops = {
 	.takes_fd = memory_may_be_shared,
 	.describe = loopback_describe,
 	.raise = loopback_raise,
+	.rung = loopback_rung,
+	.serve = loopback_serve,
 };

@@ -111,7 +111,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
-	endpoint->link_fd = -1;
+	endpoint->link_fd = endpoint->socket = -1;
 	error = endpoint->arrays ? join_cqs(endpoint) : errno;
 	if (!error)
 		return (struct device_endpoint *)endpoint;
@@ -161,10 +161,10 @@ bool endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint_set_careful(endpoint, own_memory_may_be_protected());
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
 						   : &endpoint->out->receiver_waits;
-	/* The channel may have been armed before there was a lane, so the first message rings in any case. */
-	atomic_store(&endpoint->in->receiver_waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
+	/* The CQ may have been armed before there was a lane, so the first message rings in any case. */
+	atomic_store(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
 	if (endpoint->receive_cq->page)
-		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_ON_CHANNEL | WAIT_IN_AGENT);
+		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_IN_AGENT);
 	endpoint->publish_limit = 0;
 	for (uint32_t i = 0; is_published && i != atomic_load(&endpoint->posted); i++)
 		is_published = loopback_publish(endpoint, i);
@@ -239,8 +239,7 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 /* No thread posts, and only the caller has the link. */
 static void forget_link(struct loopback_endpoint *endpoint)
 {
-	if (!endpoint->receive_cq->page)
-		loopback_cq_rouse(endpoint->receive_cq);
+	loopback_cq_rouse(endpoint->receive_cq); /* the word goes, or the peer has cleared its bit, and has woken nobody */
 	endpoint->link = NULL;
 	endpoint->in = endpoint->out = NULL;
 	endpoint->peer_waits = NULL;
@@ -262,6 +261,7 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	endpoint->ring_read = 0;
 	endpoint->part_failed = endpoint->rx_stopped = false;
 	atomic_store(&endpoint->fault, 0);
+	atomic_store(&endpoint->must_ring, false);
 	atomic_store(&endpoint->posted, 0);
 	endpoint->publish_limit = endpoint->pool_used = 0;
 	atomic_store(&endpoint->pool_free, 0);
@@ -300,8 +300,10 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	forget_link(endpoint);
 	endpoint->peer_regions = NULL;
 	endpoint->peer_memory = NULL;
+	endpoint->socket = -1;
 	endpoint_unlock(endpoint);
 	pthread_mutex_unlock(&endpoint->device->lock);
+	endpoint_forget_news(endpoint);
 	endpoint->link_fd = -1;
 	if (link_fd >= 0)
 		close(link_fd);

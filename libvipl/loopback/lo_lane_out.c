@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lane that goes out: the functions that are too long to be inline in lane_out.h. */
+/* The lane that goes out: the functions that are not inline in lane_out.h. */
 #include "lane_out.h"
 
+#include "base/config.h"
 #include "base/futex.h"
 
 /* The memory of `count` receives, from the next one on. */
@@ -83,7 +84,7 @@ void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error)
 	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
 	order_call(endpoint->send_cq, &endpoint->sending);
 	/* The connection shall end although the program may not ask for completions. */
-	loopback_ring(endpoint->device, endpoint->device->bell_name);
+	endpoint_call_agent(endpoint);
 }
 
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
@@ -100,28 +101,59 @@ void send_refused(struct loopback_endpoint *endpoint, uint32_t error, enum lane_
 	send_finish(endpoint, error);
 }
 
+/*
+ * Tells the peer that we access its memory from here on. If the peer takes back a receive or a region, then either we see
+ * that, or the peer waits for us. The same holds for loopback_endpoint_is_still().
+ */
+bool access_begin(struct loopback_endpoint *endpoint)
+{
+	atomic_store_explicit(&endpoint->is_copying, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&endpoint->out->busy, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
+	return !atomic_load_explicit(&endpoint->is_closing, memory_order_relaxed);
+}
+
+void access_end(struct loopback_endpoint *endpoint)
+{
+	atomic_fetch_add_explicit(&endpoint->out->busy, 1, memory_order_release);
+	atomic_store_explicit(&endpoint->is_copying, false, memory_order_release);
+}
+
+/*
+ * Clears the bits of who waits at the peer's word, and returns them. A page is for other peers, too: when our connection has ended
+ * the peer looks once more at that page, and a bit that was cleared after this would be lost. So it is cleared only while the peer
+ * waits for us.
+ */
+static uint32_t take_waits(struct loopback_endpoint *endpoint)
+{
+	uint32_t waits = 0;
+
+	if (!endpoint->peer_page)
+		return atomic_fetch_and(endpoint->peer_waits, ~(uint32_t)WAIT_BITS);
+	if (access_begin(endpoint) && !atomic_load_explicit(&endpoint->out->closed, memory_order_relaxed))
+		waits = atomic_fetch_and(endpoint->peer_waits, ~(uint32_t)WAIT_BITS);
+	access_end(endpoint);
+	return waits;
+}
+
 int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
 {
 	struct loopback_cq *cq = endpoint->send_cq;
-	struct loopback_device *device = endpoint->device;
 	uint32_t armed;
 
 	if (waits)
-		waits = atomic_fetch_and(endpoint->peer_waits, ~(uint32_t)WAIT_BITS);
+		waits = take_waits(endpoint);
 	if (waits & WAIT_HERE)
 		futex_wake(endpoint->peer_waits, false, FUTEX_SHARED);
-	if (waits & WAIT_ON_CHANNEL)
-		loopback_ring(device, endpoint->peer_channel_bell);
 	if (waits & WAIT_IN_AGENT)
-		loopback_ring(device, endpoint->peer_agent_bell);
+		endpoint_ring(endpoint);
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
-	if (armed & ARMED_TO_WAKE)
+	if (armed & WAIT_HERE)
 		loopback_wake_for_send(cq);
-	if (armed & ARMED_TO_RING && atomic_fetch_and(&cq->armed, ~(uint32_t)ARMED_TO_RING) & ARMED_TO_RING)
-		loopback_ring(device, cq->channel->bell_name);
-	/* No thread is woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
-	if (armed & ARMED_TO_LOOK &&
-	    !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
+	if (armed & WAIT_IN_AGENT && !config()->progress)
+		loopback_cq_call(cq);
+	/* The agent is not woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
+	else if (armed & WAIT_IN_AGENT && !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
 		cq_poll_for_device(cq->cq);
 	return 0;
 }

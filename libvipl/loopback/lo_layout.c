@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 8. docs/LOOPBACK.md says what
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 9. docs/LOOPBACK.md says what
  * they mean.
  *
  * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
@@ -19,18 +19,16 @@
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
 
-VALUE(LOOPBACK_VERSION, 8);
+VALUE(LOOPBACK_VERSION, 9);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 
 /* The description. */
-SIZE(path_description, 48);
+SIZE(path_description, 32);
 MEMBER(path_description, domain, 0, 4);
 MEMBER(path_description, queue, 4, 4);
-MEMBER(path_description, agent_bell, 8, 8);
-MEMBER(path_description, channel_bell, 16, 8);
-MEMBER(path_description, nonce_address, 24, 8);
-MEMBER(path_description, nonce, 32, 16);
+MEMBER(path_description, nonce_address, 8, 8);
+MEMBER(path_description, nonce, 16, 16);
 
 /* The link. */
 SIZE(link, 2 * 176128);
@@ -53,9 +51,8 @@ MEMBER(lane, answer_data, 77824, 32768);
 MEMBER(lane, ring, 110592, 65536);
 VALUE(LANE_SHORT, 256);
 VALUE(LANE_PIECE, 32768);
-VALUE(WAIT_ON_CHANNEL, 1);
-VALUE(WAIT_IN_AGENT, 2);
-VALUE(WAIT_HERE, 4);
+VALUE(WAIT_IN_AGENT, 1);
+VALUE(WAIT_HERE, 2);
 VALUE(END_NO_RECEIVE, 1);
 VALUE(END_WRITE_REFUSED, 2);
 VALUE(END_READ_REFUSED, 3);

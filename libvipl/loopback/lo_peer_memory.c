@@ -100,7 +100,7 @@ static bool open_file(struct peer_memory *memory)
 
 /*
  * The process has ended, though a child that shares the memory (vfork(), CLONE_VM) or has the sockets may live on. The agent
- * ends the connections when the bell rings.
+ * ends the connections.
  */
 static void process_ended(struct watch *end)
 {
@@ -111,9 +111,10 @@ static void process_ended(struct watch *end)
 	atomic_store(&((struct peer_memory *)end)->has_ended, true);
 	fd_close(watch_end(device->base.event_fd, end));
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
-		if (endpoint->peer_memory == memory)
+		if (endpoint->peer_memory == memory) {
 			atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
-	loopback_ring(device, device->bell_name);
+			endpoint_call_agent(endpoint);
+		}
 }
 
 /* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */

@@ -3,7 +3,7 @@
  * Sends that need the peer's help: long messages in pieces through the ring, RDMA that the kernel
  * does not let us do ourselves, Reliable Reception without direct access. An endpoint
  * has one at a time. The thread that polls the send CQ goes on with it: the program's, or the agent, which the
- * peer's bell wakes.
+ * peer's ring wakes.
  */
 #include <string.h>
 
@@ -23,8 +23,8 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	pending->send.segments = endpoint->arrays->pending;
 	/* From here on the threads that poll have it. */
 	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
-	order_call(endpoint->send_cq, &endpoint->sending); /* the thread that the bell wakes finds it */
-	loopback_ring(endpoint->device, endpoint->device->bell_name);
+	order_call(endpoint->send_cq, &endpoint->sending); /* the thread that is woken finds it */
+	endpoint_call_agent(endpoint);
 }
 
 /* The next send may begin. */
@@ -237,11 +237,11 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 				atomic_store(&endpoint->out->sender_waits, 0);
 			return;
 		}
-		/* When its bell rings, the peer's agent first takes messages, and then looks at this flag. If the flag was set
-		   already, its bell has rung for it. */
+		/* When we ring, the peer's agent first takes messages, and then looks at this flag. If the flag was set already, we have
+		   rung for it. */
 		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));
 	if (rings)
-		loopback_ring(endpoint->device, endpoint->peer_agent_bell);
+		endpoint_ring(endpoint);
 }

@@ -4,21 +4,39 @@
  * is nothing to do here. Otherwise:
  *
  * - While the program polls some CQs, a timer runs. Each tick looks at the CQs that were not polled since the last one.
- * - When it polls none, the timer stops, or ticks each second. From then on peers ring for the agent.
+ * - When it polls none, the timer stops, or ticks each second. From then on peers ring for the agent: lo_ring.c.
+ *
+ * Why the agent misses nothing:
+ *
+ * - When the timer stops it asks for rings, and looks. A ring that has come is asked for again before the look. Between both is a
+ *   fence, as there is between a message and the sender's look at the bit: the agent sees the message, or the sender the bit.
+ * - A thread that has armed the CQ is called in the agent's place. It asks for the ring itself before its last look. If another
+ *   thread was faster, so that nobody is called, the ring is asked for again, also while the timer runs.
+ * - A ring that the system has no memory for is tried again: lo_ring.c. One that nobody reads any more is replaced at the end of
+ *   the connection.
+ * - What a look leaves is the next turn's: the endpoint calls the agent again, or the timer runs.
+ * - A peer may clear the bit of a page that others need, and not ring, because it is stopped or hostile: the timer ticks each
+ *   second.
  *
  * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
  */
-#include <stdint.h>
-#include <unistd.h>
+#include <errno.h>
+#include <sys/timerfd.h>
 
+#include "base/config.h"
 #include "base/container.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "order.h"
 #include "report.h"
 
+#define TICK_MSEC	 10
+#define SLOW_TICK_MSEC	 1000
+#define NO_TICK		 0
+#define RING_AGAIN_MSEC  10
 #define QUIET_TICKS      8u  /* after this number without a poll the timer stops */
 #define MOST_TURNS       64u /* at one CQ */
+#define MOST_NEWS	 64u /* in a turn */
 #define SOME_CQS         1024u
 #define SOME_CONNECTIONS 64u
 #define MANY_CONNECTIONS 1024u
@@ -37,29 +55,23 @@ static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 }
 
+/* The next tick is after this time. */
+static void set_timer(struct loopback_device *device, long milliseconds)
+{
+	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
+					       .tv_nsec = milliseconds % 1000 * 1000000}};
+
+	if (fd_is_own(device->timer.fd) && timerfd_settime(device->timer.fd, 0, &tick, NULL))
+		device_lost(device->nic, "timerfd_settime()", errno);
+}
+
 /* A peer must not keep another queue's sleeper asleep by what it writes into the page. */
 static void begin_slow_ticks(struct loopback_device *device)
 {
 	device->ticks_slowly = true;
-	loopback_slow_tick(device);
-}
-
-void loopback_progress_link(struct loopback_endpoint *endpoint)
-{
-	link_cq(endpoint->device, endpoint->send_cq);
-	link_cq(endpoint->device, endpoint->receive_cq);
-	TAILQ_INSERT_TAIL(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
-	endpoint->receive_cq->links++;
-	if (endpoint->receive_cq->page && !endpoint->device->ticks_slowly)
-		begin_slow_ticks(endpoint->device);
-}
-
-void loopback_progress_unlink(struct loopback_endpoint *endpoint)
-{
-	TAILQ_REMOVE(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
-	endpoint->receive_cq->links--;
-	unlink_cq(endpoint->device, endpoint->receive_cq);
-	unlink_cq(endpoint->device, endpoint->send_cq);
+	set_timer(device, SLOW_TICK_MSEC);
+	if (atomic_load(&device->ticks)) /* already, or just now */
+		set_timer(device, TICK_MSEC);
 }
 
 /* ---- looking ---- */
@@ -80,19 +92,35 @@ static bool has_news(const struct loopback_cq *cq)
 	return false;
 }
 
-/* Leaves the lock to the threads that use it when there is nothing to do. */
-static void look(struct loopback_device *device, struct loopback_cq *cq)
+bool loopback_cq_call(struct loopback_cq *cq)
+{
+	if (!(atomic_fetch_and(&cq->armed, ~(uint32_t)WAIT_IN_AGENT) & WAIT_IN_AGENT))
+		return false;
+	cq_called(cq->cq);
+	return true;
+}
+
+enum found { NOTHING, SOMETHING, MORE };
+
+/*
+ * Leaves the work to a thread of the program that has asked for it, and the lock to the threads that use it when there is nothing
+ * to do. MORE: the others have their turn, and the caller looks again.
+ */
+static enum found look(struct loopback_device *device, struct loopback_cq *cq)
 {
 	unsigned turns = MOST_TURNS;
 	bool found = true;
 
+	if (!has_news(cq))
+		return NOTHING;
+	if (!config()->progress && loopback_cq_call(cq))
+		return SOMETHING;
 	atomic_store(&device->is_looking, true);
 	while (found && has_news(cq) && turns--)
 		found = cq_poll_for_device(cq->cq);
 	atomic_store(&device->is_looking, false);
-	if (found && has_news(cq)) /* the others first */
-		loopback_ring(device, device->bell_name);
 	atomic_store_explicit(&cq->look.is_polled, false, memory_order_relaxed); /* that was this look */
+	return found && has_news(cq) ? MORE : SOMETHING;
 }
 
 /*
@@ -115,23 +143,26 @@ static void look_after(struct loopback_cq *cq, unsigned connections)
 	}
 }
 
-/* The caller looks at all CQs once more after this. What comes later rings. */
-static void ask_for_bells(struct loopback_device *device)
+/* The caller looks once more after this. What comes later rings. */
+static void ask_for_rings(struct loopback_cq *cq)
 {
 	struct loopback_endpoint *endpoint;
-	struct loopback_cq *cq;
 
-	TAILQ_FOREACH (cq, &device->cqs, in_device) {
-		if (cq->page)
-			atomic_fetch_or(&cq->page->waits, WAIT_IN_AGENT);
-		else
-			TAILQ_FOREACH (endpoint, &cq->linked, in_cq_linked)
-				atomic_fetch_or(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
-	}
+	if (cq->page)
+		atomic_fetch_or(&cq->page->waits, WAIT_IN_AGENT);
+	else
+		TAILQ_FOREACH (endpoint, &cq->linked, in_cq_linked)
+			atomic_fetch_or(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* ---- the bell ---- */
+/* A ring for this CQ has been used up, or is lost. False if the timer looks in its place. */
+static bool needs_rings(const struct loopback_cq *cq)
+{
+	return !atomic_load(&cq->device->ticks) || config()->progress || atomic_load(&cq->armed) & WAIT_IN_AGENT;
+}
+
+/* ---- rings ---- */
 
 static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 {
@@ -141,55 +172,108 @@ static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 	       atomic_exchange(&endpoint->in->sender_waits, 0);
 }
 
-/* Ends the connection with one peer that violates the protocol or is gone, if there is any. */
-static void expel(struct loopback_device *device)
+/* Ends the connection if the peer violates the protocol or is gone. */
+static bool expel(struct loopback_endpoint *endpoint)
 {
-	struct loopback_endpoint *endpoint;
+	uint32_t fault = atomic_exchange(&endpoint->fault, 0);
 
-	LIST_FOREACH (endpoint, &device->linked, in_linked) {
-		uint32_t fault = atomic_exchange(&endpoint->fault, 0);
-
-		if (!fault)
-			continue;
-		loopback_ring(device, device->bell_name); /* the list changes: come again */
-		if (fault == FAULT_OF_PROTOCOL)
-			log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
-		else if (fault == FAULT_IN_ACCESS)
-			log_warning_ratelimited("a peer has not ended its access to our memory within a second: closing its "
-						"connection");
-		endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
-		return;
-	}
+	if (!fault)
+		return false;
+	if (fault == FAULT_OF_PROTOCOL)
+		log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
+	else if (fault == FAULT_IN_ACCESS)
+		log_warning_ratelimited("a peer has not ended its access to our memory within a second: closing its "
+					"connection");
+	endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
+	return true;
 }
 
-void loopback_bell_ready(struct watch *watch)
+/*
+ * Of a page whose other peers stay. This one may have cleared the bit, and its ring is unread in the socket, or it has ended
+ * before it rang. It clears no bit any more: see take_waits() of lo_lane_out.c.
+ */
+static void replace_ring(struct loopback_cq *cq)
 {
-	struct loopback_device *device = container_of(watch, struct loopback_device, bell);
-	struct loopback_endpoint *endpoint;
-	struct loopback_cq *cq;
+	ask_for_rings(cq);
+	if (look(cq->device, cq) == MORE)
+		endpoint_call_agent(TAILQ_FIRST(&cq->linked));
+}
 
-	if (fd_is_own(watch->fd) && !loopback_drain(device, watch->fd))
-		left_alone_bell(device);
-	/* Anybody may have rung, so all are looked at. */
-	if (!atomic_load(&device->ticks))
-		ask_for_bells(device);
-	TAILQ_FOREACH (cq, &device->cqs, in_device)
-		look(device, cq);
-	LIST_FOREACH (endpoint, &device->linked, in_linked)
-		if (has_stalled_sender(endpoint))
-			loopback_ring(device, endpoint->peer_agent_bell);
-	expel(device);
+bool loopback_rung(struct device_endpoint *base)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	enum found received, sent = NOTHING;
+	bool is_stalled;
+
+	if (!endpoint->link)
+		return true;
+	if (needs_rings(endpoint->receive_cq))
+		ask_for_rings(endpoint->receive_cq);
+	received = look(endpoint->device, endpoint->receive_cq);
+	if (endpoint->send_cq != endpoint->receive_cq)
+		sent = look(endpoint->device, endpoint->send_cq);
+	if (received == MORE || sent == MORE)
+		endpoint_call_agent(endpoint);
+	is_stalled = has_stalled_sender(endpoint);
+	if (is_stalled)
+		endpoint_ring(endpoint);
+	return expel(endpoint) || received || sent || is_stalled;
+}
+
+int loopback_serve(struct device *base)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+	unsigned count = endpoints_with_news(device); /* each once: those that call again are behind these */
+	struct loopback_endpoint *endpoint;
+	bool has_rung = true;
+
+	if (count > MOST_NEWS) {
+		count = MOST_NEWS;
+		device_wake(device->nic);
+	}
+	for (; count && (endpoint = endpoint_with_news(device)); count--) {
+		has_rung &= endpoint_ring_again(endpoint);
+		loopback_rung((struct device_endpoint *)endpoint);
+	}
+	return has_rung ? -1 : RING_AGAIN_MSEC;
+}
+
+void loopback_progress_link(struct loopback_endpoint *endpoint)
+{
+	link_cq(endpoint->device, endpoint->send_cq);
+	link_cq(endpoint->device, endpoint->receive_cq);
+	TAILQ_INSERT_TAIL(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
+	endpoint->receive_cq->links++;
+	if (endpoint->receive_cq->page && !endpoint->device->ticks_slowly)
+		begin_slow_ticks(endpoint->device);
+}
+
+void loopback_progress_unlink(struct loopback_endpoint *endpoint)
+{
+	struct loopback_cq *cq = endpoint->receive_cq;
+
+	TAILQ_REMOVE(&cq->linked, endpoint, in_cq_linked);
+	cq->links--;
+	if (cq->links && cq->page)
+		replace_ring(cq);
+	unlink_cq(endpoint->device, cq);
+	unlink_cq(endpoint->device, endpoint->send_cq);
 }
 
 /* ---- the timer ---- */
+
+static void tick(struct loopback_device *device)
+{
+	if (!atomic_exchange(&device->ticks, true))
+		set_timer(device, TICK_MSEC);
+}
 
 void loopback_progress_polled(struct loopback_device *device)
 {
 	if (atomic_load_explicit(&device->is_looking, memory_order_relaxed))
 		return; /* by the agent itself; or else the program's next poll counts */
 	atomic_store(&device->is_polled, true);
-	if (!atomic_exchange(&device->ticks, true))
-		loopback_set_timer(device, TICK_MSEC);
+	tick(device);
 }
 
 /* Looks at some of the CQs at each turn. */
@@ -213,22 +297,25 @@ static void look_at_some(struct loopback_device *device)
 /* From here on peers ring. */
 static void stop_ticking(struct loopback_device *device)
 {
-	bool depends = false;
+	bool depends = false, has_more = false;
 	struct loopback_cq *cq;
 
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
 	device->ticks_slowly = depends;
 	atomic_store(&device->ticks, false);
-	loopback_set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
-	/* Just now threads may have asked for a tick, or have polled. */
-	if (atomic_load(&device->left_alone.any) || (atomic_load(&device->is_polled) && !atomic_exchange(&device->ticks, true)))
-		loopback_set_timer(device, TICK_MSEC);
-	ask_for_bells(device);
+	set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
+	/* Just now threads may have polled. */
+	if (atomic_load(&device->is_polled))
+		tick(device);
+	TAILQ_FOREACH (cq, &device->cqs, in_device)
+		ask_for_rings(cq);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {
 		look_after(cq, MANY_CONNECTIONS);
-		look(device, cq);
+		has_more |= look(device, cq) == MORE;
 	}
+	if (has_more)
+		tick(device);
 }
 
 void loopback_timer_ready(struct watch *watch)
@@ -236,12 +323,11 @@ void loopback_timer_ready(struct watch *watch)
 	struct loopback_device *device = container_of(watch, struct loopback_device, timer);
 
 	/* Both ways from here set the timer, which then is not readable any more. */
-	left_alone_tick(device);
 	device->quiet = atomic_exchange(&device->is_polled, false) ? 0 : device->quiet + 1;
 	if (device->quiet >= QUIET_TICKS || !atomic_load(&device->ticks)) {
 		stop_ticking(device);
 		return;
 	}
 	look_at_some(device);
-	loopback_set_timer(device, TICK_MSEC);
+	set_timer(device, TICK_MSEC);
 }

@@ -43,7 +43,7 @@ struct sleep_word loopback_cq_arm_sleeper(struct device_cq *base)
 	sleep = (struct sleep_word){word, arm_word(word)};
 	/* After the word: a send that is done clears `armed` first, and then finds the word armed. */
 	if (cq->page)
-		atomic_fetch_or_explicit(&cq->armed, ARMED_TO_WAKE, memory_order_release);
+		atomic_fetch_or_explicit(&cq->armed, WAIT_HERE, memory_order_release);
 	/* Whoever sees it clears the word's bit after that, so the caller does not fall asleep, or is there to be woken. */
 	atomic_store_explicit(&cq->has_sleepers, true, memory_order_release);
 	cq_unlock(cq->cq);

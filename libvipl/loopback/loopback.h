@@ -22,27 +22,23 @@
 #include "link.h"
 #include "peer_memory.h"
 
-/* lo_left_alone.c */
-struct left_alone {
-	atomic_bool any; /* until the next tick */
-	atomic_bool rings; /* a thread may not ring: the next tick rings all */
-	bool bell;	 /* the device's; guarded by the NIC's lock */
+/* Endpoints that the agent shall look at: lo_ring.c. */
+struct loopback_news {
 	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
-	LIST_HEAD(, loopback_channel) channels;
+	TAILQ_HEAD(, loopback_endpoint) endpoints;
+	unsigned count; /* of these */
 };
 
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
-	struct watch bell; /* rung when an endpoint needs the agent */
-	uint64_t bell_name;
+	struct loopback_news news;
 	struct watch timer;
 	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers ring */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
 	atomic_bool is_looking; /* the agent is polling */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
 	bool ticks_slowly;	/* without `ticks` it ticks each second: a CQ's page has peers; guarded by the NIC's lock */
-	struct left_alone left_alone;
 	/* Counts deregistrations of our own regions. Cached regions are valid until it changes. */
 	_Atomic uint32_t dereg_epoch;
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
@@ -66,13 +62,6 @@ struct loopback_domain {
 
 struct loopback_channel {
 	struct loopback_device *device;
-	int bell_fd;
-	int epoll_fd; /* that the bell is in; -1: none */
-	uint64_t bell_name;
-	bool is_left_alone;
-	LIST_ENTRY(loopback_channel) in_left_alone;
-	pthread_mutex_t lock;
-	LIST_HEAD(, loopback_cq) cqs;
 };
 
 /* A queue that completes into a CQ with others. The CQ's lock guards all members but those that name another. */
@@ -108,12 +97,6 @@ struct loopback_order {
 	bool has_warned;			  /* it has been logged that a peer wrote to the counter */
 };
 
-enum armed {
-	ARMED_TO_RING = 1, /* once */
-	ARMED_TO_LOOK = 2, /* the program watches memory, and the agent has armed the CQ */
-	ARMED_TO_WAKE = WAIT_HERE, /* once; threads may sleep at this word, too */
-};
-
 struct loopback_cq {
 	/* These, and the first members of `order`, stay as they are when the CQ is gone: see device.h. */
 	struct cq_look look;
@@ -122,9 +105,7 @@ struct loopback_cq {
 
 	struct cq *cq; /* named in reports */
 	struct loopback_device *device;
-	struct loopback_channel *channel;
-	LIST_ENTRY(loopback_cq) in_channel;
-	_Atomic uint32_t armed; /* enum armed: what a send that is done has to do */
+	_Atomic uint32_t armed; /* lane_wait: what a send that is done has to do; threads may sleep at this word, too */
 	atomic_bool has_sleepers; /* perhaps, at a word: loopback_cq_wake() has woken nobody since one has armed it */
 	LIST_HEAD(, loopback_endpoint) senders, receivers; /* of a CQ for one queue; two while a VI changes */
 	struct fd_shared page_file;
@@ -217,7 +198,6 @@ struct loopback_endpoint {
 	/* From the peer's description. */
 	const struct region_entries *peer_regions;
 	uint32_t peer_domain;
-	uint64_t peer_agent_bell, peer_channel_bell;
 	struct cq_page *peer_page; /* of its receive CQ; NULL: that is for one queue */
 	uint32_t peer_queue;	   /* the number in there */
 	_Atomic uint32_t *peer_waits; /* lane_wait */
@@ -274,6 +254,11 @@ struct loopback_endpoint {
 	unsigned holders;	/* threads that have the endpoint without a lock; guarded by the device's lock */
 	struct peer_access access;
 
+	/* For the agent: lo_ring.c. */
+	TAILQ_ENTRY(loopback_endpoint) in_news; /* these two are guarded by the lock of the news */
+	bool has_news;
+	atomic_bool must_ring; /* in place of a thread whose ring has failed */
+
 	/* Connecting: the NIC's lock guards it. */
 	int link_fd; /* of a link that is not described yet, or -1 */
 	int socket;  /* of the connection, while it stays, or -1 */
@@ -308,52 +293,35 @@ static inline const struct segment *receive_segments(const struct loopback_endpo
 	return receive->count > LANE_SEGMENTS ? NULL : endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
 }
 
+/* lo_ring.c */
 /*
- * lo_bell.c: sockets that wake sleeping processes. Whatever a peer does, ringing never blocks. bell_ring() and bell_drain()
- * return 0 or errno. loopback_drain() reports errors to the device.
+ * Wakes the peer's agent, without waiting, whatever the peer does. If it fails our own agent tries again. The lock of the send
+ * queue, the send CQ or the NIC is held.
  */
-int bell_create(uint64_t *number, bool is_guarded);
-void bell_destroy(int fd);
-int bell_ring(int from_fd, uint64_t number);
-int bell_drain(int fd);
-bool bell_takes_no_descriptors(void);
-/* Returns false if something is left that cannot be taken now. */
-bool loopback_drain(struct loopback_device *device, int fd);
-
-/* lo_left_alone.c */
-#define TICK_MSEC      10
-#define SLOW_TICK_MSEC 1000
-#define NO_TICK	       0
-/* The next tick is after this time. */
-void loopback_set_timer(struct loopback_device *device, long milliseconds);
-/* There is a tick within a second. */
-void loopback_slow_tick(struct loopback_device *device);
-void left_alone_init(struct loopback_device *device);
-void left_alone_destroy(struct loopback_device *device);
-/* There is a tick soon. */
-void left_alone_wait(struct loopback_device *device);
-/* As bell_ring(). Reports errors to the device. */
-void loopback_ring(struct loopback_device *device, uint64_t number);
+void endpoint_ring(struct loopback_endpoint *endpoint);
+/* The agent looks at this endpoint. One of its locks, the device's or the NIC's is held. */
+void endpoint_call_agent(struct loopback_endpoint *endpoint);
+/* [nic] It does not, any more. */
+void endpoint_forget_news(struct loopback_endpoint *endpoint);
+/* [nic] The endpoints at which the agent shall look: their number; and the first one, which is taken from them, or NULL. */
+unsigned endpoints_with_news(struct loopback_device *device);
+struct loopback_endpoint *endpoint_with_news(struct loopback_device *device);
+/* [nic] Rings in place of a thread whose ring has failed. False if this has failed, too: then the endpoint has news again. */
+bool endpoint_ring_again(struct loopback_endpoint *endpoint);
 /* There is no memory for a step of the lane: the agent ends the connection. Returns false. */
 static inline bool endpoint_short_of_memory(struct loopback_endpoint *endpoint)
 {
 	atomic_store(&endpoint->fault, FAULT_NO_MEMORY);
-	loopback_ring(endpoint->device, endpoint->device->bell_name);
+	endpoint_call_agent(endpoint);
 	return false;
 }
-/* Returns the descriptor that is readable when the channel's bell rings, or -1 and errno. */
-int channel_open(struct loopback_channel *channel);
-void channel_close(struct loopback_channel *channel);
-/* Until the next tick this bell wakes nobody, and then it rings. */
-void left_alone_channel(struct loopback_channel *channel);
-/* [nic] The same for the device's own bell. */
-void left_alone_bell(struct loopback_device *device);
-/* [nic] */
-void left_alone_tick(struct loopback_device *device);
 
 /* lo_progress.c */
-void loopback_bell_ready(struct watch *watch);
+bool loopback_rung(struct device_endpoint *endpoint);
+int loopback_serve(struct device *device);
 void loopback_timer_ready(struct watch *watch);
+/* Threads that have armed the CQ look at it. Returns false if there are none. The locks of queues and CQs may be held. */
+bool loopback_cq_call(struct loopback_cq *cq);
 /* [nic] A connection begins, or ends. */
 void loopback_progress_link(struct loopback_endpoint *endpoint);
 void loopback_progress_unlink(struct loopback_endpoint *endpoint);
@@ -363,7 +331,6 @@ void loopback_progress_polled(struct loopback_device *device);
 /* lo_completion.c */
 struct device_channel *loopback_channel_create(struct device *device, int *fd);
 void loopback_channel_destroy(struct device_channel *channel);
-int loopback_channel_read(struct device_channel *channel, bool all);
 struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
 				     struct device_channel *channel, bool is_shared,
 				     unsigned entries, unsigned *capacity);
@@ -409,9 +376,6 @@ void endpoint_unlock(struct loopback_endpoint *endpoint);
 bool loopback_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
 /* Waits until all peers, and threads of ours, have ended the accesses to our memory that they have begun before this call. */
 void loopback_await_accesses(struct loopback_device *device);
-/* An access to the peer's memory. The send queue's lock is held. False: this end takes no part in any access any more. */
-bool access_begin(struct loopback_endpoint *endpoint);
-void access_end(struct loopback_endpoint *endpoint);
 
 /*
  * lo_copy.c: between plain memory and bytes [offset, offset + length) of the segments. Careful copies are made by the kernel:

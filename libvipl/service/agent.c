@@ -96,6 +96,8 @@ static int take_turn(struct nic *nic, unsigned ready)
 	msec = progress_serve(nic, ready & 1u << CHANNELS);
 	if (ready & 1u << DEVICE)
 		watch_serve(nic->device->event_fd);
+	if (nic->device->ops->serve)
+		msec = shorter(msec, nic->device->ops->serve(nic->device));
 	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));

@@ -69,7 +69,7 @@ static int watch_channel(struct notifies *notifies, struct channel *channel)
 
 	if (!fd_is_own(notifies->channels_fd))
 		return EBADF;
-	if (!channel->watched &&
+	if (!channel->watched && channel->device_fd >= 0 &&
 	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return errno;
 	channel->watched++;

@@ -17,14 +17,16 @@ static void wait_for(struct vi *vi, struct input *input)
 
 	check(!world.device->ops->cq_arm(cq->device));
 	world_poll(cq);
-	world.device->ops->channel_read(world.channel, true);
 }
 
+/* A peer may ring whenever it likes. */
 static void serve(struct vi *vi, struct input *input)
 {
-	(void)vi;
 	(void)input;
 	watch_serve(world.device->event_fd);
+	if (vi->state == VI_LINKED)
+		world.device->ops->rung(vi->endpoint);
+	world.device->ops->serve(world.device);
 }
 
 static void tick(struct vi *vi, struct input *input)
@@ -98,7 +100,7 @@ static void check_all_told(void)
 {
 	for (unsigned i = 0; i < VIS; i++)
 		if (world.vis[i].peer.page)
-			atomic_store(&world.vis[i].peer.page->waits, 0); /* no peer rings the bell any more */
+			atomic_store(&world.vis[i].peer.page->waits, 0); /* no peer rings any more */
 	/* By the first round the device learns that the program polls. */
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned v = 0; v < VIS; v++)
@@ -106,6 +108,7 @@ static void check_all_told(void)
 				vi_poll(&world.vis[v]);
 		fuzz_tick();
 		watch_serve(world.device->event_fd);
+		world.device->ops->serve(world.device);
 	}
 	for (unsigned i = 0; i < VIS; i++)
 		check_told(&world.vis[i]);

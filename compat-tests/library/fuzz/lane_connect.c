@@ -130,9 +130,6 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 	endpoint->peer_regions = region_entries_map(peer->table_fd);
 	check(endpoint->peer_regions);
 	endpoint->peer_domain = PEER_DOMAIN;
-	/* A peer may name any bell, also the device's own. */
-	endpoint->peer_agent_bell = rest & 1 ? endpoint->device->bell_name : 1;
-	endpoint->peer_channel_bell = rest & 2 ? ((struct loopback_channel *)world.channel)->bell_name : 1;
 	if (!(rest & 4)) {
 		pid_t process = (rest >> 3 & 3) == 3 ? INT32_MAX : child_process(); /* no process has the greatest number */
 
@@ -198,10 +195,9 @@ void vi_connect(struct vi *vi, struct input *input)
 
 void vi_tear_down(struct vi *vi)
 {
-	int *socket = &endpoint_of(vi)->socket;
+	const int socket = endpoint_of(vi)->socket;
 
 	vi_stop(vi);
-	if (*socket > 0)
-		close(*socket);
-	*socket = -1;
+	if (socket >= 0)
+		close(socket);
 }

@@ -248,10 +248,10 @@ TEST_P(Filters, ThatAreThereBeforeANicIsOpenedAreNamed)
 		expect_told(child.err);
 }
 
-// As Landlock refuses to a thread what has an abstract name outside of its domain: here that are all bells.
+// A thread of the program has a filter of its own: the agent rings in its place.
 using Confined = NicTest;
 
-TEST_F(Confined, AThreadThatMayRingNoBellSendsNevertheless)
+TEST_F(Confined, AThreadThatMayNotRingSendsNevertheless)
 {
 	passing_child({}, [this] {
 		open("via_lo");
@@ -269,6 +269,24 @@ TEST_F(Confined, AThreadThatMayRingNoBellSendsNevertheless)
 			expect_sent(a, at(1));
 		}
 		EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 0);
+		close();
+	});
+}
+
+// Nobody polls, so only a ring tells of the message.
+TEST_F(Confined, TheAgentRingsInPlaceOfAThreadThatMayNot)
+{
+	passing_child({}, [this] {
+		open("via_lo");
+		make_pair();
+		const VIP_UINT32 *status = &posted_receive(b, 0, {{memory.data(), 64}})->CS.Status;
+
+		std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until ticks end
+		std::thread([&] { // it alone
+			EXPECT_TRUE(refuse_call(SYS_sendto, EPERM, 0) && refuse_call(SYS_sendmsg, EPERM, 0));
+			posted_send(a, 1, {{memory.data(100), 8}});
+		}).join();
+		EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; }));
 		close();
 	});
 }

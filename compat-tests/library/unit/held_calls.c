@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "held_calls.h"
 
+#include <errno.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -65,4 +67,28 @@ ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t at)
 {
 	wait_here();
 	return __real_pread64(fd, to, length, at);
+}
+
+static _Atomic unsigned to_fail;
+
+void fail_rings(unsigned count)
+{
+	to_fail = count;
+}
+
+unsigned rings_to_fail(void)
+{
+	return to_fail;
+}
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+	if (message->msg_iovlen != 1 || message->msg_iov->iov_len != 1 || !to_fail)
+		return __real_sendmsg(fd, message, flags);
+	to_fail--;
+	errno = ENOBUFS;
+	return -1;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// Holds what the library waits for. A test program has these by the linker's --wrap=clock_gettime, process_vm_writev and pread64.
+// Holds what the library waits for, or lets it fail. A test program has these by the linker's --wrap of clock_gettime,
+// process_vm_writev, pread64 and sendmsg.
 #pragma once
 
 #include <stdbool.h>
@@ -15,6 +16,9 @@ void hold_clock(bool is_held);
 void hold_copies(bool are_held);
 // Threads in such a call.
 unsigned held_copies(void);
+// The next rings fail with ENOBUFS.
+void fail_rings(unsigned count);
+unsigned rings_to_fail(void);
 
 #ifdef __cplusplus
 }

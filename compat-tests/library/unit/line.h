@@ -5,7 +5,9 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -96,7 +98,7 @@ struct Device {
 	}
 };
 
-constexpr Device VIA_LO{"via_lo", true, 8, "127.0.0.1"}; // the version of docs/LOOPBACK.md
+constexpr Device VIA_LO{"via_lo", true, 9, "127.0.0.1"}; // the version of docs/LOOPBACK.md
 constexpr Device RDMA{"nic0", false, 3, "10.9.9.1"};     // that of docs/WIRE.md
 
 inline std::string device_name(const testing::TestParamInfo<const Device *> &info)
@@ -241,6 +243,14 @@ class Line
 		if (device_->is_local)
 			return local_socket_send(fd_, bytes, length, fds.data(), static_cast<unsigned>(fds.size()));
 		return ::send(fd_, bytes, length, MSG_NOSIGNAL) == static_cast<ssize_t>(length);
+	}
+	// Whether the other end has not yet taken all that was said.
+	bool has_unread() const
+	{
+		int bytes = 0;
+
+		EXPECT_EQ(ioctl(fd_, SIOCOUTQ, &bytes), 0);
+		return bytes > 0;
 	}
 	bool say(const message &m)
 	{

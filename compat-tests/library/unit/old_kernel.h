@@ -23,16 +23,15 @@ bool filter_calls(sock_filter (&code)[count], unsigned flags = SECCOMP_FILTER_FL
 	return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
 
-// Linux before 6.16, where others can send descriptors to a bell; and sockets have no filters, so that all can ring it.
+// Linux before 6.16, where others can send descriptors to any socket.
 inline bool be_before_6_16()
 {
 	constexpr size_t low = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 0 : sizeof(uint32_t);
 	sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 4),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args) + 2 * sizeof(uint64_t) + low),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OPTION_PASSRIGHTS, 1, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_ATTACH_FILTER, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OPTION_PASSRIGHTS, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOPROTOOPT),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};

@@ -18,23 +18,12 @@
 extern "C" {
 #include "base/strange.h"
 #include "base/closer.h"
-int bell_create(uint64_t *number, bool is_guarded);
-void bell_destroy(int fd);
-int bell_ring(int from_fd, uint64_t number);
-int bell_drain(int fd);
-bool bell_takes_no_descriptors(void);
 }
 
 namespace
 {
 
 constexpr int LINGERING_SECONDS = 10000;
-
-bool is_readable(int fd)
-{
-	pollfd p = {fd, POLLIN, 0};
-	return poll(&p, 1, 0) == 1;
-}
 
 bool is_closed(int fd)
 {
@@ -231,19 +220,6 @@ TEST_F(Strange, WhatIsUnreadIsNeverReceived)
 		;
 }
 
-TEST_F(Strange, AMessageWithDescriptorsIsNotDiscarded)
-{
-	const Ends ends(SOCK_DGRAM);
-
-	send(ends.theirs, "x", 1, 0);
-	send_lingering({ends.theirs});
-	EXPECT_EQ(strange_discard(ends.ours), STRANGE_TAKEN);
-	EXPECT_EQ(strange_discard(ends.ours), STRANGE_DESCRIPTORS);
-	EXPECT_EQ(strange_discard(ends.ours), STRANGE_DESCRIPTORS);
-	strange_close(ends.ours);
-	close(ends.theirs);
-}
-
 // In a stream the descriptors may come with a byte that is read by none but who asks for it.
 TEST_F(Strange, AStreamIsClosedWithoutWaitingForWhatCameWithAnUrgentByte)
 {
@@ -268,65 +244,6 @@ TEST_F(Strange, ManyThatLingerKeepNoThread)
 	EXPECT_TRUE(closer_admits(1));
 }
 
-// A bell, and a stranger's socket.
-struct Bell : Strangers {
-	uint64_t number = 0;
-	int fd = bell_create(&number, true);
-	int other = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	sockaddr_un name{};
-	To to = {other, &name, sizeof(name), sizeof(number), htobe64(number)}; // with the number
-
-	Bell()
-	{
-		EXPECT_GE(fd, 0);
-		EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr *>(&name), &to.length), 0);
-	}
-	~Bell()
-	{
-		bell_destroy(fd);
-		close(other);
-	}
-	void say(const void *bytes, size_t length) const
-	{
-		sendto(other, bytes, length, MSG_DONTWAIT, reinterpret_cast<const sockaddr *>(&name), to.length);
-	}
-};
-
-TEST(Bells, AreRungByWhoKnowsTheirNumber)
-{
-	const Bell bell;
-
-	bell_ring(bell.other, bell.number);
-	EXPECT_TRUE(is_readable(bell.fd));
-	bell_drain(bell.fd);
-	EXPECT_FALSE(is_readable(bell.fd));
-}
-
-TEST(Bells, AreNotRungByWhoSeesTheirName)
-{
-	const Bell bell;
-	const char *shown = strrchr(bell.name.sun_path + 1, '-') + 1;
-
-	bell.say("x", 1);
-	bell.say("", 0);
-	for (uint64_t guess : {htobe64(strtoull(shown, nullptr, 16)), uint64_t{0}, htobe64(bell.number ^ 1)})
-		bell.say(&guess, sizeof(guess));
-	EXPECT_FALSE(is_readable(bell.fd));
-}
-
-// A peer could send that where the kernel lets it. Then the bell is destroyed without waiting, too.
-TEST(Bells, AreDrainedWithoutWaitingForWhatComesWithARing)
-{
-	for (bool is_drained : {true, false}) {
-		Bell bell;
-
-		for (unsigned i = 0; i < 3; i++)
-			bell.send_lingering(bell.to);
-		while (is_drained && is_readable(bell.fd))
-			bell_drain(bell.fd);
-	}
-}
-
 // In a process of its own, as the filter stays.
 void run(const std::function<bool()> &filter, const std::function<void()> &test)
 {
@@ -339,46 +256,6 @@ void run(const std::function<bool()> &filter, const std::function<void()> &test)
 
 	if (child.out == "none")
 		GTEST_SKIP() << "no filter of system calls";
-}
-
-TEST(Bells, OfAnOldKernelTakeWhatComesWithRingsWithoutADescriptorOfOurs)
-{
-	run(be_before_6_16, [] {
-		Bell bell;
-		const Closed sent;
-
-		EXPECT_FALSE(bell_takes_no_descriptors());
-		sent.send_many(bell.to, 5);
-		bell.send_lingering(bell.to);
-		rlimit few{};
-		few.rlim_cur = few.rlim_max = static_cast<rlim_t>(bell.fd) + 254;
-		int taken;
-		EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
-		while ((taken = dup(bell.fd)) >= 0) // none is free
-			bell.kept.push_back(taken);
-		EXPECT_EQ(bell_drain(bell.fd), EBUSY) << "it stays, for a thread that nobody waits for";
-		while (bell_drain(bell.fd) == EBUSY)
-			;
-		sent.wait();
-		EXPECT_FALSE(is_readable(bell.fd));
-	});
-}
-
-TEST(Bells, OfAnOldKernelAreDestroyedWhileTheyAreDrained)
-{
-	run(be_before_6_16, [] {
-		for (int i = 0; i < 50; i++) {
-			Bell bell;
-			const Closed sent;
-
-			bell.to.send_fds({sent.give()});
-			close(sent.give());
-			EXPECT_EQ(bell_drain(bell.fd), EBUSY);
-			bell_destroy(bell.fd);
-			bell.fd = -1;
-			sent.wait();
-		}
-	});
 }
 
 TEST(Unclosed, DescriptorsOfOneUserKeepOutThisUserAndHoldUpNobodyElse)

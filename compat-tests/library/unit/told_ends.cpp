@@ -58,6 +58,25 @@ TEST_F(ToldEnds, APeerThatDisconnectsFirstIsInformationAndNotToldUnlessAskedFor)
 		}
 }
 
+// There is no room for the last word behind the rings. But the shared memory says the same.
+TEST_F(ToldEnds, ADisconnectIsInformationWhereRingsFillTheSocket)
+{
+	const std::string line = first_line("info", VIA_LO, [this] {
+		connect(a, b);
+		for (int fd = 3; fd < 2048; fd++) {
+			int type = 0;
+			socklen_t length = sizeof(type);
+
+			if (!getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) && type == SOCK_SEQPACKET)
+				while (send(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+					;
+		}
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+	});
+
+	EXPECT_NE(line.find(ENDED), std::string::npos) << line;
+}
+
 TEST_F(ToldEnds, ALostConnectionIsAnError)
 {
 	for (const Device *device : {&RDMA, &VIA_LO}) {

@@ -17,7 +17,6 @@ import time
 
 KIND, VERSION, WHAT = sys.argv[1:]
 DEPTH = 50  # of sockets in sockets
-MOST_RIGHTS = 253  # descriptors of a message
 MANY_FILES = 300
 kept = []
 spare = []
@@ -188,18 +187,6 @@ if KIND == "fuse":
     fuse(WHAT)
 elif KIND == "ask":
     ask()
-elif KIND == "bell":
-    for name in names(b"vipl-bell-"):
-        for data in b"x", bytes(8), bytes.fromhex(name[-16:].decode()):
-            send(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), data, address=name)
-elif KIND == "many":
-    end = time.monotonic() + 1
-    while time.monotonic() < end:
-        for name in names(b"vipl-bell-"):
-            with contextlib.suppress(OSError):
-                socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendmsg(
-                    [b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * MOST_RIGHTS))],
-                    socket.MSG_DONTWAIT, name)
 elif KIND == "status":
     for name in names(b"vipl-status-") * 20:
         send(connect(socket.SOCK_STREAM, name), b"x")

@@ -92,9 +92,6 @@ class Attacked(unittest.TestCase):
         server.kill()  # the kernel lets no process end that waits for such a file
         self.besieged.end()
 
-    test_bells = partialmethod(attack, "bell", NOBODY)
-    test_bells_by_the_same_user = partialmethod(attack, "bell", 0)
-    test_bells_with_files = partialmethod(attack_with_files, "bell", NOBODY)
     test_the_status_socket = partialmethod(attack, "status", NOBODY)
     test_the_status_socket_by_the_same_user = partialmethod(attack, "status", 0)
     test_the_status_socket_with_files = partialmethod(attack_with_files, "status", NOBODY)
@@ -115,10 +112,8 @@ class Strangers(Attacked):
 
 
 class StrangersBefore616(Attacked):
-    """Where Linux lets others send descriptors to bells and status sockets."""
+    """Where Linux lets others send descriptors to status sockets."""
     kernel = [REFUSING, "passrights"]
-
-    test_many_descriptors_with_rings = partialmethod(Attacked.attack, "many", NOBODY)
 
 
 del Attacked

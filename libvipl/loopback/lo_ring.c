@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Waking the agents of a connection's two ends. One byte over the connection's socket wakes the peer's agent, which watches
+ * that socket in any case, and so learns whose news it is. Our own agent finds the endpoint in a list.
+ */
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "base/cause.h"
+#include "base/fd.h"
+#include "base/thread.h"
+#include "loopback.h"
+
+/* Returns false if it is in the list already. */
+static bool add_news(struct loopback_endpoint *endpoint)
+{
+	struct loopback_news *news = &endpoint->device->news;
+	bool is_new;
+
+	pthread_mutex_lock(&news->lock);
+	is_new = !endpoint->has_news;
+	if (is_new) {
+		TAILQ_INSERT_TAIL(&news->endpoints, endpoint, in_news);
+		news->count++;
+	}
+	endpoint->has_news = true;
+	pthread_mutex_unlock(&news->lock);
+	return is_new;
+}
+
+/* The news' lock is held. */
+static void remove_news(struct loopback_news *news, struct loopback_endpoint *endpoint)
+{
+	TAILQ_REMOVE(&news->endpoints, endpoint, in_news);
+	news->count--;
+	endpoint->has_news = false;
+}
+
+void endpoint_call_agent(struct loopback_endpoint *endpoint)
+{
+	if (add_news(endpoint))
+		device_wake(endpoint->device->nic);
+}
+
+void endpoint_forget_news(struct loopback_endpoint *endpoint)
+{
+	struct loopback_news *news = &endpoint->device->news;
+
+	pthread_mutex_lock(&news->lock);
+	if (endpoint->has_news)
+		remove_news(news, endpoint);
+	pthread_mutex_unlock(&news->lock);
+}
+
+unsigned endpoints_with_news(struct loopback_device *device)
+{
+	struct loopback_news *news = &device->news;
+	unsigned count;
+
+	pthread_mutex_lock(&news->lock);
+	count = news->count;
+	pthread_mutex_unlock(&news->lock);
+	return count;
+}
+
+struct loopback_endpoint *endpoint_with_news(struct loopback_device *device)
+{
+	struct loopback_news *news = &device->news;
+	struct loopback_endpoint *endpoint;
+
+	pthread_mutex_lock(&news->lock);
+	endpoint = TAILQ_FIRST(&news->endpoints);
+	if (endpoint)
+		remove_news(news, endpoint);
+	pthread_mutex_unlock(&news->lock);
+	return endpoint;
+}
+
+/* A full socket has rung already. An end that is gone needs no ring, nor one whose socket the program has closed. */
+static bool is_needless(int error)
+{
+	return error == EAGAIN || error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == EBADF || error == ENOTSOCK;
+}
+
+/* 0 or errno: the peer has not been woken. */
+static int ring(struct loopback_endpoint *endpoint)
+{
+	struct iovec byte = {&(char){0}, 1};
+	const struct msghdr message = {.msg_iov = &byte, .msg_iovlen = 1};
+
+	/* Else the program has closed it, and the number may be that of a file of its own. */
+	if (!fd_is_own(endpoint->socket) || sendmsg(endpoint->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	return is_needless(errno) ? 0 : errno;
+}
+
+void endpoint_ring(struct loopback_endpoint *endpoint)
+{
+	if (!ring(endpoint))
+		return;
+	atomic_store(&endpoint->must_ring, true);
+	endpoint_call_agent(endpoint);
+}
+
+bool endpoint_ring_again(struct loopback_endpoint *endpoint)
+{
+	int error = atomic_exchange(&endpoint->must_ring, false) ? ring(endpoint) : 0;
+
+	if (!error)
+		return true;
+	if (is_refused(error) && thread_is_agent) {
+		device_lost(endpoint->device->nic, "sendmsg()", error);
+		return true;
+	}
+	atomic_store(&endpoint->must_ring, true);
+	add_news(endpoint);
+	return false;
+}
