@@ -45,7 +45,7 @@ struct workqueue;
 /* Only the device knows what is in these. */
 struct device_domain;  /* of a protection tag */
 struct device_region;  /* registered memory */
-struct device_channel; /* wakes threads that wait for completions */
+struct device_channel; /* wakes threads that wait for completions; not all devices have such */
 struct device_cq;
 struct device_endpoint; /* a VI's end of a connection */
 
@@ -182,7 +182,10 @@ struct device_ops {
 	 */
 	int (*region_change)(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 
-	/* `fd` becomes readable when there are announcements. NULL and errno on failure. */
+	/*
+	 * `fd` becomes readable when there are announcements. NULL and errno on failure. A device has these three, or
+	 * cq_arm_sleeper() and cq_wake().
+	 */
 	struct device_channel *(*channel_create)(struct device *device, int *fd);
 	void (*channel_destroy)(struct device_channel *channel);
 	/*
@@ -209,12 +212,18 @@ struct device_ops {
 	 * completions taken, or <= 0 if there are none. The CQ's lock is held.
 	 */
 	int (*cq_poll)(struct device_cq *cq);
-	/* The next completion after this call is announced on the channel. The CQ's lock is not held. */
+	/*
+	 * The next completion after this call is reported by cq_announced(), or, with VIPL_PROGRESS, taken by cq_poll_for_device(). The
+	 * caller looks once more after it. The CQ's lock is not held. 0 or errno.
+	 */
 	int (*cq_arm)(struct device_cq *cq);
 	/*
-	 * Both, or neither: a device whose completions wake a thread without a channel. After cq_arm_sleeper() the next completion
-	 * changes the word, and wakes one thread that sleeps there. The word may go at any time: a thread sleeps for a second at
-	 * most. cq_wake() wakes one thread, unless it has done so since the last cq_arm_sleeper(), or all. The CQ's lock is not held.
+	 * Threads sleep at a word in memory. The next completion after cq_arm_sleeper() changes the word, and wakes one of them, who
+	 * may not be the caller. The caller looks once more before it sleeps. The word may go at any time, and a process that has
+	 * this memory may wake nobody: so a thread sleeps for a second at most.
+	 *
+	 * cq_wake() changes the word, too, and wakes all, or one, unless it has woken one since the last cq_arm_sleeper(). The CQ's lock
+	 * is not held, except perhaps that of a shared CQ where all are woken.
 	 */
 	struct sleep_word (*cq_arm_sleeper)(struct device_cq *cq);
 	void (*cq_wake)(struct device_cq *cq, bool all);
@@ -379,13 +388,11 @@ bool cq_poll_for_device(struct cq *cq);
 struct cq_look;
 struct cq_look *cq_former_look(struct cq *cq);
 void cq_show(struct cq *cq, struct cq_look *look);
-/* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
-void cq_announced(struct cq *cq);
 /*
- * An armed CQ has a completion, and no channel tells it. From any thread; the locks of queues and CQs may be held, and no
- * channel's.
+ * An armed CQ has a completion. From within channel_read(), with the channel's lock; or, if there is no channel, from any thread,
+ * and the locks of queues and CQs may be held.
  */
-void cq_called(struct cq *cq);
+void cq_announced(struct cq *cq);
 /* From any thread: the agent calls serve(). */
 void device_wake(struct nic *nic);
 /* [nic] A route to this host, or NULL: to any, is known, or none is: the caller of route() asks again, from within this report. */

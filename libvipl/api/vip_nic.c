@@ -173,7 +173,7 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 	nic->connector = connector_open(nic, nic->device);
 	if (!nic->connector)
 		goto retire;
-	nic->notifier = notifier_create(object_handle(&nic->object));
+	nic->notifier = notifier_create(object_handle(&nic->object), nic->device->ops->cq_arm_sleeper);
 	if (!nic->notifier)
 		goto close_connector;
 	error = agent_start(nic);
@@ -261,7 +261,7 @@ static void retire_all(struct nic *nic)
 			cq_retract_handle(cq);
 	connections_close(nic);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		channel_kick_all(cq->channel, cq);
+		cq_kick_all(cq);
 }
 
 /* Waits for the objects without the lock, because a thread that still uses one may need it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sleeping until a completion comes. One sleeper of a channel, the leader, waits for the device's announcements. The others
- * doze, each on a futex of its own. A message wakes one thread.
+ * Sleeping on a device's channel until a completion comes. One sleeper of a channel, the leader, waits for the device's
+ * announcements. The others doze, each on a futex of its own. A message wakes one thread.
  */
 #include "channel.h"
 
@@ -64,7 +64,7 @@ static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_
 		goto destroy_lock;
 	channel->epoll_fd = epoll_fd;
 	error = sleeper_watch(&channel->sleeper, ANNOUNCED, channel->device_fd);
-	if (!error && epoll_fd >= 0 && channel->device_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+	if (!error && epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		error = cause("epoll_ctl()", errno);
 	if (!error)
 		return channel;
@@ -147,7 +147,7 @@ static void call(struct channel *channel, struct sleeping *sleeping)
 		wake(sleeping);
 }
 
-static void call_all(struct channel *channel, const struct cq *cq, bool choosy_only)
+static void call_some(struct channel *channel, const struct cq *cq, bool choosy_only)
 {
 	struct sleeping *sleeping, *next;
 
@@ -191,31 +191,16 @@ static void call_one(struct channel *channel, struct cq *cq)
 	call(channel, one);
 }
 
-static void note_announcement(struct cq *cq)
+void channel_call(struct channel *channel, struct cq *cq)
 {
-	atomic_fetch_add(&cq->announced, 1);
-	if (atomic_load(&cq->notifies.watched))
-		notifier_wake(cq->nic->notifier);
-	if (cq->nic->progress.channels_fd >= 0 && !thread_is_agent) /* else it is awake */
-		agent_wake(cq->nic);
-}
-
-/* Also called by the device from channel_read(). */
-void cq_announced(struct cq *cq)
-{
-	note_announcement(cq);
 	if (atomic_load_explicit(&cq->choosy, memory_order_relaxed))
-		call_all(cq->channel, cq, true);
-	call_one(cq->channel, cq);
+		call_some(channel, cq, true);
+	call_one(channel, cq);
 }
 
-void cq_called(struct cq *cq)
+void channel_call_all(struct channel *channel, const struct cq *cq)
 {
-	if (!atomic_load(&cq->waiters))
-		return;
-	pthread_mutex_lock(&cq->channel->lock);
-	cq_announced(cq);
-	pthread_mutex_unlock(&cq->channel->lock);
+	call_some(channel, cq, false);
 }
 
 static void appoint_leader(struct channel *channel)
@@ -331,23 +316,4 @@ void channels_look(int epoll_fd)
 		if (!channel_look(channel))
 			epoll_ctl(epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	}
-}
-
-void channel_kick(struct channel *channel, struct cq *cq)
-{
-	pthread_mutex_lock(&channel->lock);
-	cq_announced(cq);
-	pthread_mutex_unlock(&channel->lock);
-	if (cq->ops->cq_wake)
-		cq->ops->cq_wake(cq->device_cq, false);
-}
-
-void channel_kick_all(struct channel *channel, struct cq *cq)
-{
-	pthread_mutex_lock(&channel->lock);
-	note_announcement(cq);
-	call_all(channel, cq, false);
-	pthread_mutex_unlock(&channel->lock);
-	if (cq->ops->cq_wake)
-		cq->ops->cq_wake(cq->device_cq, true);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where threads sleep until a completion comes. Several CQs may share one channel. */
+/*
+ * Where threads sleep until a completion comes, if the device has channels. Several CQs may share one. On other devices they sleep
+ * at words in memory: cq_arm_sleeper() of device.h.
+ */
 #ifndef VIPL_CHANNEL_H
 #define VIPL_CHANNEL_H
 
@@ -47,9 +50,11 @@ void channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
  */
 void channels_look(int epoll_fd);
 
-/* There is something in the CQ for a thread that sleeps: calls as an announcement does. */
-void channel_kick(struct channel *channel, struct cq *cq);
-/* Calls all threads that sleep for this CQ. */
-void channel_kick_all(struct channel *channel, struct cq *cq);
+/*
+ * The channel's lock is held. channel_call() calls a thread that sleeps for the CQ, and all choosy ones; channel_call_all() calls
+ * all.
+ */
+void channel_call(struct channel *channel, struct cq *cq);
+void channel_call_all(struct channel *channel, const struct cq *cq);
 
 #endif

@@ -46,6 +46,29 @@ static struct cq *allocate_cq(void)
 	return cq;
 }
 
+/* 0 or errno. A device without channels has nothing to fail where the NIC has. */
+static int use_channel(struct cq *cq, struct channel *channel)
+{
+	int error;
+
+	if (!cq->ops->channel_create)
+		return nic_is_lost(cq->nic) ? EBADF : 0;
+	cq->channel = channel ? channel : channel_for_cq(cq->nic);
+	if (cq->channel) {
+		cq->channel->cqs++;
+		return 0;
+	}
+	error = errno;
+	log_error_ratelimited("no completion channel: %s", failure(error));
+	return error;
+}
+
+static void leave_channel(struct cq *cq)
+{
+	if (cq->channel)
+		channel_release(cq->nic, cq->channel);
+}
+
 struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 		     bool is_public)
 {
@@ -60,15 +83,11 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->is_public = is_public;
 	deferred_init(&cq->deferred);
 	STAILQ_INIT(&cq->notifies.outstanding);
-	cq->channel = channel ? channel : channel_for_cq(nic);
-	if (!cq->channel) {
-		error = errno;
-		log_error_ratelimited("no completion channel: %s", failure(error));
+	error = use_channel(cq, channel);
+	if (error)
 		goto free_cq;
-	}
-	cq->channel->cqs++;
-	cq->device_cq = cq->ops->cq_create(
-		nic->device, cq, cq->channel->device_channel, is_public, entries, &capacity);
+	cq->device_cq = cq->ops->cq_create(nic->device, cq, cq->channel ? cq->channel->device_channel : NULL, is_public,
+					   entries, &capacity);
 	if (!cq->device_cq) {
 		error = errno;
 		goto release_channel;
@@ -87,7 +106,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 destroy_device_cq:
 	cq->ops->cq_destroy(cq->device_cq);
 release_channel:
-	channel_release(nic, cq->channel);
+	leave_channel(cq);
 free_cq:
 	object_free(&cq->object);
 	errno = error;
@@ -100,7 +119,7 @@ void cq_destroy(struct cq *cq)
 	atomic_store_explicit(&cq->look, NULL, memory_order_relaxed);
 	atomic_store_explicit(&cq->tenant, NULL, memory_order_relaxed);
 	cq->ops->cq_destroy(cq->device_cq);
-	channel_release(cq->nic, cq->channel);
+	leave_channel(cq);
 	entries_free(&cq->entries);
 	object_free(&cq->object);
 }
@@ -275,22 +294,22 @@ static VIP_RETURN spin(struct cq *cq, int64_t deadline, cq_taker *take, void *ar
 	return rc;
 }
 
-VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen)
+VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen, struct sleep_word *word)
 {
 	*seen = atomic_load(&cq->announced);
-	return cq->ops->cq_arm(cq->device_cq) ? VIP_ERROR_RESOURCE : take(argument);
+	if (word)
+		*word = cq->ops->cq_arm_sleeper(cq->device_cq);
+	else if (cq->ops->cq_arm(cq->device_cq))
+		return VIP_ERROR_RESOURCE;
+	return take(argument);
 }
 
-/*
- * The caller has used up an announcement, and others still sleep. Arms the CQ, so that the next completion is announced, and
- * wakes one of them for what has come.
- */
-static void leave_to_others(struct cq *cq, struct object *owner)
+void cq_leave_to_others(struct cq *cq, struct object *owner)
 {
 	if (cq->ops->cq_arm_sleeper) {
-		cq->ops->cq_arm_sleeper(cq->device_cq); /* those on the channel have all been called, and arm it themselves */
+		cq->ops->cq_arm_sleeper(cq->device_cq);
 	} else if (cq->ops->cq_arm(cq->device_cq)) {
-		channel_kick_all(cq->channel, cq);
+		cq_kick_all(cq);
 		return;
 	}
 	if (!cq_enter(cq))
@@ -325,7 +344,7 @@ static void end_wait(const struct waiting *waiting)
 {
 	atomic_fetch_sub(&waiting->cq->choosy, waiting->is_choosy);
 	if (atomic_fetch_sub(&waiting->cq->waiters, 1) > 1)
-		leave_to_others(waiting->cq, waiting->owner);
+		cq_leave_to_others(waiting->cq, waiting->owner);
 }
 
 static void leave_wait(void *argument)
@@ -348,19 +367,13 @@ static VIP_RETURN reason_to_leave(const struct waiting *waiting)
 static VIP_RETURN sleep_until_done(struct waiting *waiting, int64_t deadline, cq_taker *take, void *argument)
 {
 	struct cq *cq = waiting->cq;
-	bool on_channel = waiting->is_choosy || !cq->ops->cq_arm_sleeper;
+	bool on_channel = cq->channel;
 	struct sleep_word at;
 	VIP_RETURN rc;
 	uint32_t seen;
 
 	do {
-		if (on_channel) {
-			rc = cq_arm_and_take(cq, take, argument, &seen);
-		} else {
-			seen = atomic_load(&cq->announced);
-			at = cq->ops->cq_arm_sleeper(cq->device_cq);
-			rc = take(argument);
-		}
+		rc = cq_arm_and_take(cq, take, argument, &seen, on_channel ? NULL : &at);
 		if (rc == VIP_NOT_DONE)
 			rc = reason_to_leave(waiting);
 		if (rc != VIP_NOT_DONE)

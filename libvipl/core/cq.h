@@ -69,7 +69,7 @@ struct cq {
 	_Atomic unsigned capacity;
 
 	LIST_ENTRY(cq) in_nic;
-	struct channel *channel;
+	struct channel *channel; /* NULL: the device has none */
 	unsigned queues; /* that complete here; guarded by the NIC's lock */
 	struct cq_notifies notifies;
 	uint32_t served; /* `announced` at progress_serve()'s last look; guarded by the NIC's lock */
@@ -101,12 +101,15 @@ static inline bool cq_poll_locked(struct cq *cq)
  */
 void cq_catch_up(struct cq *cq);
 
-/* Wakes the threads that wait for this CQ, if there are any. */
+/* cq_wake.c: there is something for a thread that waits. Wakes one, and all that wait for one queue of a VIPL CQ. */
+void cq_kick_slowly(struct cq *cq);
 static inline void cq_kick(struct cq *cq)
 {
 	if (atomic_load(&cq->waiters))
-		channel_kick(cq->channel, cq);
+		cq_kick_slowly(cq);
 }
+/* Wakes all. */
+void cq_kick_all(struct cq *cq);
 
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc);
@@ -220,11 +223,16 @@ bool cq_reserve(struct cq *cq, bool is_receive);
 typedef VIP_RETURN cq_taker(void *argument);
 
 /*
- * The step before a sleep on the channel, when there was nothing to take: arms the CQ and takes again, because what completed
- * before the CQ was armed is not announced. VIP_NOT_DONE: the caller may sleep until cq->announced is no longer `seen`.
+ * The step before a sleep, when there was nothing to take: arms the CQ and takes again, because what completed before the CQ was
+ * armed wakes nobody. VIP_NOT_DONE: the caller may sleep until cq->announced is no longer `seen`, or, if `word` is not NULL, there.
  * VIP_ERROR_RESOURCE: the CQ could not be armed. Else it returns what `take` has returned.
  */
-VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen);
+VIP_RETURN cq_arm_and_take(struct cq *cq, cq_taker *take, void *argument, uint32_t *seen, struct sleep_word *word);
+/*
+ * The caller has used up an announcement, and others still sleep. Arms the CQ, so that the next completion is announced, and wakes
+ * one of them for what has come.
+ */
+void cq_leave_to_others(struct cq *cq, struct object *owner);
 /*
  * The one place where a thread of the program waits for completions. The wait ends with whatever `take` returns but
  * VIP_NOT_DONE, with VIP_TIMEOUT at the deadline, with VIP_INVALID_PARAMETER when `owner` is destroyed meanwhile, or with

@@ -12,7 +12,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/futex.h"
 #include "base/sleeper.h"
+#include "device.h"
 #include "error.h"
 
 struct cq;
@@ -26,6 +28,9 @@ struct cq_notifies {
 	struct workqueue *queue; /* descriptors are taken from it; NULL: entries are taken from the CQ */
 	atomic_bool watched;	 /* announcements here wake the notifier */
 	uint32_t seen;		 /* `announced` at the last look */
+	bool has_word;		 /* the notifier sleeps at this word: */
+	struct sleep_word word;
+	unsigned place; /* of the word among those at which it sleeps; 0: it does not */
 	bool look;		 /* there is another reason to look than an announcement */
 };
 
@@ -33,6 +38,7 @@ struct cq_notifies {
 struct notifies {
 	TAILQ_HEAD(, cq) watched;
 	int channels_fd; /* readable when a channel of these CQs is; -1: not needed so far */
+	unsigned words;	 /* CQs of these that have one */
 	bool retry;	 /* a CQ could not be armed */
 	/* The VI and the CQ that the running handler is about; NULL: none. */
 	VIP_VI_HANDLE running_vi;
@@ -43,6 +49,8 @@ struct notifies {
 struct notifier {
 	VIP_NIC_HANDLE nic;
 	struct sleeper sleeper;
+	bool sleeps_at_words;	/* of CQs, and at this one: */
+	_Atomic uint32_t wakes; /* counts */
 	pthread_mutex_t lock; /* guards all that follows */
 	pthread_t thread;
 	bool has_thread, stop;
@@ -55,7 +63,12 @@ struct notifier {
 /* The thread has something to do. From anywhere, also under a channel's lock. */
 static inline void notifier_wake(struct notifier *notifier)
 {
-	sleeper_wake(&notifier->sleeper);
+	if (!notifier->sleeps_at_words) {
+		sleeper_wake(&notifier->sleeper);
+		return;
+	}
+	atomic_fetch_add(&notifier->wakes, 1);
+	futex_wake(&notifier->wakes, false, FUTEX_OF_PROCESS);
 }
 
 #endif

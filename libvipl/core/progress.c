@@ -39,7 +39,7 @@ static bool look_at(struct cq *cq)
 	for (unsigned turn = 0; turn < MOST_TURNS && rc == VIP_SUCCESS; turn++) {
 		rc = poll_once(cq);
 		if (rc == VIP_NOT_DONE)
-			rc = cq_arm_and_take(cq, poll_once, cq, &seen);
+			rc = cq_arm_and_take(cq, poll_once, cq, &seen, NULL);
 	}
 	if (rc == VIP_NOT_DONE)
 		cq->served = seen;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion queues, and the channels on which they are announced. */
+/* Completion queues. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +10,6 @@
 #include "report.h"
 
 #define CQ_CAPACITY (1u << 30) /* entries are kept nowhere, so there is room for any number */
-
-struct device_channel *loopback_channel_create(struct device *base, int *fd)
-{
-	struct loopback_channel *channel = zeroed(1, sizeof(*channel));
-
-	if (!channel)
-		return NULL;
-	channel->device = (struct loopback_device *)base;
-	*fd = -1;
-	return (struct device_channel *)channel;
-}
-
-void loopback_channel_destroy(struct device_channel *base)
-{
-	free(base);
-}
 
 /* Memory for a CQ, all zero except what threads may still look at. */
 static struct loopback_cq *allocate(struct cq *named, bool is_shared)
@@ -40,12 +24,12 @@ static struct loopback_cq *allocate(struct cq *named, bool is_shared)
 }
 
 struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
-				     struct device_channel *base, bool is_shared, unsigned entries,
+				     struct device_channel *none, bool is_shared, unsigned entries,
 				     unsigned *capacity)
 {
 	struct loopback_cq *cq = allocate(named, is_shared);
 
-	(void)base;
+	(void)none;
 	(void)entries;
 	if (!cq) {
 		log_error_ratelimited("cannot create a completion queue: %s", failure(errno));

@@ -96,7 +96,7 @@ bool loopback_cq_call(struct loopback_cq *cq)
 {
 	if (!(atomic_fetch_and(&cq->armed, ~(uint32_t)WAIT_IN_AGENT) & WAIT_IN_AGENT))
 		return false;
-	cq_called(cq->cq);
+	cq_announced(cq->cq);
 	return true;
 }
 

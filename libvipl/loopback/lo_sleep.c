@@ -2,6 +2,19 @@
 /*
  * Threads that sleep until there is a completion, at a word in memory that the CQ's peers have, too: a peer wakes one by one
  * system call, and the thread needs none to learn of it. The bits of the word are those of lane_wait.
+ *
+ * Why no completion leaves a thread asleep:
+ *
+ * - The thread sets the bit, has a fence, and looks. Whoever completes something has a fence, and reads the bit. So one of the two
+ *   sees the other: litmus/publish_and_wait, litmus/arrived_and_wait.
+ * - Who sees the bit clears it, and wakes one thread. A thread that does not sleep yet notices that its value is of the past.
+ * - Whoever was woken looks. Before it leaves, it sets the bit for the others, looks, and wakes one for what is there, or all if
+ *   one waits for one queue only: cq_leave_to_others(). The notifier does so before it calls a handler, and also for the other
+ *   words at which it slept: notify_sleep().
+ * - Who takes from the device what is others' wakes them whatever the bit says, if any has set it: `has_sleepers`,
+ *   litmus/arm_and_wake.
+ * - When the word goes, or another one takes its place, all look again. So they do at the end of a connection whose peer may have
+ *   cleared a page's bit, and woken nobody. Only a peer that is stopped there, or hostile, lets threads sleep for their second.
  */
 #include "base/futex.h"
 #include "loopback.h"

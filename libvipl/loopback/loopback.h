@@ -60,10 +60,6 @@ struct loopback_domain {
 	uint32_t number;
 };
 
-struct loopback_channel {
-	struct loopback_device *device;
-};
-
 /* A queue that completes into a CQ with others. The CQ's lock guards all members but those that name another. */
 struct loopback_source {
 	atomic_bool is_called; /* shall be looked at: it is in the CQ's list of these */
@@ -329,10 +325,8 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint);
 void loopback_progress_polled(struct loopback_device *device);
 
 /* lo_completion.c */
-struct device_channel *loopback_channel_create(struct device *device, int *fd);
-void loopback_channel_destroy(struct device_channel *channel);
 struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
-				     struct device_channel *channel, bool is_shared,
+				     struct device_channel *none, bool is_shared,
 				     unsigned entries, unsigned *capacity);
 void loopback_cq_destroy(struct device_cq *cq);
 int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,

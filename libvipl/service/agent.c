@@ -178,7 +178,8 @@ static int watch_all(struct nic *nic)
 
 int agent_start(struct nic *nic)
 {
-	int error = sleeper_init(&nic->agent.sleeper, nic->notifier->sleeper.always_fd);
+	const int always_fd = nic->notifier->sleeps_at_words ? -1 : nic->notifier->sleeper.always_fd;
+	int error = sleeper_init(&nic->agent.sleeper, always_fd);
 
 	if (error)
 		return error;

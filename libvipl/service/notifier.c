@@ -16,7 +16,7 @@
 
 #define START_RETRY_MSEC 100 /* until a thread that could not be started is tried again */
 
-struct notifier *notifier_create(VIP_NIC_HANDLE nic)
+struct notifier *notifier_create(VIP_NIC_HANDLE nic, bool has_words)
 {
 	struct notifier *notifier = zeroed(1, sizeof(*notifier));
 	int error;
@@ -24,7 +24,8 @@ struct notifier *notifier_create(VIP_NIC_HANDLE nic)
 	if (!notifier)
 		return NULL;
 	notifier->nic = nic;
-	error = sleeper_init(&notifier->sleeper, -1);
+	notifier->sleeps_at_words = has_words && futex_can_sleep_at_any();
+	error = notifier->sleeps_at_words ? 0 : sleeper_init(&notifier->sleeper, -1);
 	if (error) {
 		free(notifier);
 		errno = error;
@@ -41,7 +42,8 @@ static void notifier_free(struct notifier *notifier)
 	errors_free(&notifier->errors);
 	notifies_free(&notifier->notifies);
 	pthread_mutex_destroy(&notifier->lock);
-	sleeper_destroy(&notifier->sleeper);
+	if (!notifier->sleeps_at_words)
+		sleeper_destroy(&notifier->sleeper);
 	free(notifier);
 }
 
@@ -70,11 +72,15 @@ void notifier_destroy(struct notifier *notifier)
 }
 
 /* The lock is held on entry and on return. */
-static void sleep_until_woken(struct notifier *notifier)
+static void sleep_until_woken(struct notifier *notifier, uint32_t wakes)
 {
 	int msec = notifier->notifies.retry ? ARM_RETRY_MSEC : -1;
 	unsigned ready;
 
+	if (notifier->sleeps_at_words) {
+		notify_sleep(notifier, wakes);
+		return;
+	}
 	pthread_mutex_unlock(&notifier->lock);
 	ready = sleeper_sleep(&notifier->sleeper, msec);
 	pthread_mutex_lock(&notifier->lock);
@@ -134,11 +140,12 @@ static void *run_notifier(void *argument)
 	thread_is_library = true;
 	pthread_mutex_lock(&notifier->lock);
 	while (!notifier->stop) {
+		uint32_t wakes = atomic_load(&notifier->wakes);
 		bool worked = deliver_error(notifier);
 
 		worked |= notify_deliver(notifier);
 		if (!worked && !notifier->stop)
-			sleep_until_woken(notifier);
+			sleep_until_woken(notifier, wakes);
 	}
 	orphaned = notifier->orphaned;
 	pthread_mutex_unlock(&notifier->lock);

@@ -9,8 +9,8 @@
 
 #include "core/handlers.h"
 
-/* NULL and errno on failure. */
-struct notifier *notifier_create(VIP_NIC_HANDLE nic);
+/* `has_words`: of the CQs of its device. NULL and errno on failure. */
+struct notifier *notifier_create(VIP_NIC_HANDLE nic, bool has_words);
 /* No handler starts after this. */
 void notifier_stop(struct notifier *notifier);
 /* Waits for a handler that runs, unless it is the caller. */

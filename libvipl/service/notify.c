@@ -3,8 +3,9 @@
  * Handlers that wait for completions.
  *
  * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the
- * notifier's thread sleeps on its channel. Like any sleeper this thread takes, arms the CQ, and takes again. It takes nothing
- * at any other time, so other threads that take from the same queue notice no difference.
+ * notifier's thread sleeps on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any
+ * sleeper this thread takes, arms the CQ, and takes again. It takes nothing at any other time, so other threads that take from the
+ * same queue notice no difference.
  *
  * The VI or CQ that a handler is about may be destroyed at any time. The notifier's thread holds a reference while it takes,
  * but none while a handler runs, because the handler itself may destroy the object. A thread that destroys it waits here
@@ -21,6 +22,8 @@
 #include "core/nic.h"
 #include "notifier.h"
 #include "trace/trace.h"
+
+#define REFUSED_NSEC (50 * NSEC_PER_MSEC) /* it sleeps so long where a filter refuses to let it sleep at words */
 
 /* The arguments of a handler. */
 struct notice {
@@ -69,29 +72,37 @@ static int watch_channel(struct notifies *notifies, struct channel *channel)
 
 	if (!fd_is_own(notifies->channels_fd))
 		return EBADF;
-	if (!channel->watched && channel->device_fd >= 0 &&
+	if (!channel->watched &&
 	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return errno;
 	channel->watched++;
 	return 0;
 }
 
-static void unwatch_channel(struct notifies *notifies, struct channel *channel)
+static void unwatch_channel(const struct notifies *notifies, struct channel *channel)
 {
 	if (!--channel->watched && fd_is_own(notifies->channels_fd))
 		epoll_ctl(notifies->channels_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 }
 
 /* The lock is held. 0 or errno. */
-static int watch_cq(struct notifies *notifies, struct cq *cq, struct workqueue *queue)
+static int watch_cq(struct notifier *notifier, struct cq *cq, struct workqueue *queue)
 {
-	int error;
+	struct notifies *notifies = &notifier->notifies;
+	int error = 0;
 
 	if (atomic_load(&cq->notifies.watched))
 		return 0;
-	error = watch_channel(notifies, cq->channel);
+	if (cq->channel)
+		error = open_channels(notifier);
+	if (cq->channel && !error)
+		error = watch_channel(notifies, cq->channel);
 	if (error)
 		return error;
+	cq->notifies.has_word = notifier->sleeps_at_words && notifies->words < FUTEX_MOST - 1;
+	cq->notifies.word = (struct sleep_word){0};
+	cq->notifies.place = 0;
+	notifies->words += cq->notifies.has_word;
 	cq->notifies.queue = queue;
 	atomic_fetch_add(&cq->waiters, 1);
 	atomic_store(&cq->notifies.watched, true);
@@ -103,8 +114,10 @@ static void unwatch_cq(struct notifies *notifies, struct cq *cq)
 {
 	TAILQ_REMOVE(&notifies->watched, cq, notifies.in_watched);
 	atomic_store(&cq->notifies.watched, false);
+	notifies->words -= cq->notifies.has_word;
 	atomic_fetch_sub(&cq->waiters, 1);
-	unwatch_channel(notifies, cq->channel);
+	if (cq->channel)
+		unwatch_channel(notifies, cq->channel);
 }
 
 /* The lock is held. */
@@ -175,6 +188,73 @@ void notify_look(struct notifier *notifier, bool rings)
 	notifies->retry = false;
 }
 
+/* The words of the CQs, behind the notifier's own. Returns their number. The lock is held. */
+static unsigned collect_words(struct notifier *notifier, uint32_t wakes, struct futex_word *words)
+{
+	unsigned count = 0;
+	struct cq *cq;
+
+	words[count++] = futex_word(&notifier->wakes, wakes, FUTEX_OF_PROCESS);
+	TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched) {
+		const struct sleep_word *at = &cq->notifies.word;
+
+		cq->notifies.place = cq->notifies.has_word && at->word ? count : 0;
+		if (cq->notifies.place)
+			words[count++] = futex_word(at->word, at->value, FUTEX_SHARED);
+	}
+	return count;
+}
+
+/*
+ * Whoever wakes one thread at a word may have found this one there, which now calls a handler for another CQ, or for an error. The
+ * kernel names only one of the words. So the threads that sleep at the others look.
+ */
+static void pass_on(struct cq *cq)
+{
+	if (atomic_load(&cq->waiters) > 1)
+		cq->ops->cq_wake(cq->device_cq, true);
+}
+
+/* The thread was woken at the word of this place, perhaps also at others. It looks there first. The lock is held. */
+static void note_wake(struct notifier *notifier, unsigned place)
+{
+	struct notifies *notifies = &notifier->notifies;
+	const bool has_errors = !STAILQ_EMPTY(&notifier->errors.pending); /* they come first */
+	struct cq *cq, *woken = NULL;
+
+	TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched) {
+		if (cq->notifies.place == place && place)
+			woken = cq;
+		if (cq->notifies.place && (cq != woken || has_errors))
+			pass_on(cq);
+	}
+	if (!woken)
+		return;
+	woken->notifies.look = true;
+	TAILQ_REMOVE(&notifies->watched, woken, notifies.in_watched);
+	TAILQ_INSERT_HEAD(&notifies->watched, woken, notifies.in_watched);
+}
+
+void notify_sleep(struct notifier *notifier, uint32_t wakes)
+{
+	struct futex_word words[FUTEX_MOST];
+	unsigned count = collect_words(notifier, wakes, words);
+	struct cq *cq;
+	int place;
+
+	pthread_mutex_unlock(&notifier->lock);
+	place = futex_sleep_at_any(words, count, count > 1 ? NSEC_PER_SEC : DEADLINE_NEVER);
+	if (place < 0 && errno != EAGAIN && errno != EFAULT && errno != EINTR && errno != ETIMEDOUT)
+		futex_rest(REFUSED_NSEC);
+	pthread_mutex_lock(&notifier->lock);
+	/* Of the CQs that are watched since, none has a place. */
+	if (place >= 0)
+		note_wake(notifier, (unsigned)place);
+	else
+		TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched)
+			cq->notifies.look |= cq->notifies.place > 0;
+}
+
 /* The lock is held. A CQ that has something new, and handlers that wait; or NULL. */
 static struct cq *next_to_look_at(struct notifies *notifies)
 {
@@ -210,20 +290,26 @@ static VIP_RETURN take_notice(void *argument)
 }
 
 /* Takes, or arms the CQ if there is nothing. The lock is held on entry and on return. */
-static bool look_for_notice(struct notifier *notifier, struct cq *cq, struct notice *notice)
+static bool look_for_notice(struct notifier *notifier, struct cq *cq, struct object *owner, struct notice *notice)
 {
 	uint32_t seen = atomic_load(&cq->announced);
+	const bool has_word = cq->notifies.has_word;
+	struct sleep_word word = {0};
 	VIP_RETURN rc;
 
 	notice->cq = cq;
 	pthread_mutex_unlock(&notifier->lock);
 	rc = take_notice(notice);
 	if (rc == VIP_NOT_DONE)
-		rc = cq_arm_and_take(cq, take_notice, notice, &seen);
+		rc = cq_arm_and_take(cq, take_notice, notice, &seen, has_word ? &word : NULL);
+	/* A thread sleeps at the word, too: the handler may run for long. */
+	if (rc == VIP_SUCCESS && !cq->channel && atomic_load(&cq->waiters) > 1)
+		cq_leave_to_others(cq, owner);
 	pthread_mutex_lock(&notifier->lock);
 	if (rc == VIP_SUCCESS)
 		return true;
 	cq->notifies.seen = seen;
+	cq->notifies.word = word;
 	cq->notifies.look = false;
 	notifier->notifies.retry |= rc == VIP_ERROR_RESOURCE;
 	return false;
@@ -295,7 +381,7 @@ bool notify_deliver(struct notifier *notifier)
 		cancel_at(&notifier->notifies, cq);
 		return true;
 	}
-	if (look_for_notice(notifier, cq, &notice))
+	if (look_for_notice(notifier, cq, owner, &notice))
 		notify = begin_handler(notifier, cq, &notice);
 	pthread_mutex_unlock(&notifier->lock);
 	object_put(owner); /* from here on the CQ may be gone */
@@ -311,7 +397,7 @@ VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue
 
 	if (!notify)
 		return VIP_ERROR_RESOURCE;
-	if (open_channels(notifier) || watch_cq(&notifier->notifies, cq, queue)) {
+	if (watch_cq(notifier, cq, queue)) {
 		free(notify);
 		return VIP_ERROR_RESOURCE;
 	}

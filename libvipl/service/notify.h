@@ -41,6 +41,8 @@ VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue
 void notify_cancel_all(struct notifier *notifier);
 /* On the notifier's thread: after it has slept; `rings`: a channel is readable. */
 void notify_look(struct notifier *notifier, bool rings);
+/* On the notifier's thread: sleeps at the words of CQs, unless it has been woken since `wakes`. */
+void notify_sleep(struct notifier *notifier, uint32_t wakes);
 
 #define NOTIFY_CHANNELS 1u /* the notifier's source that says so */
 /*

@@ -133,7 +133,6 @@ struct vi {
 struct world {
 	struct device *device;
 	struct device_domain *domains[DOMAINS];
-	struct device_channel *channel;
 	struct cq cqs[CQS];
 	unsigned cq_count;
 	struct vi vis[VIS];

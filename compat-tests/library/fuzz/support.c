@@ -108,11 +108,6 @@ void device_wake(struct nic *nic)
 	(void)nic;
 }
 
-void cq_called(struct cq *cq)
-{
-	(void)cq;
-}
-
 /* No peer can cause it. */
 void device_lost(struct nic *nic, const char *call, int error)
 {

@@ -46,21 +46,18 @@ void world_create(enum sharing sharing)
 {
 	const struct device_ops *ops = world.device->ops;
 	unsigned capacity;
-	int fd;
 
 	memset(world.regions, 0, sizeof(world.regions));
 	for (unsigned i = 0; i < DOMAINS; i++) {
 		world.domains[i] = ops->domain_create(world.device);
 		check(world.domains[i]);
 	}
-	world.channel = ops->channel_create(world.device, &fd);
-	check(world.channel);
 	world.cq_count = sharing == OWN_CQS ? CQS : 2;
 	for (unsigned i = 0; i < CQS; i++)
 		world.cqs[i] = (struct cq){0};
 	for (unsigned i = 0; i < world.cq_count; i++) {
 		world.cqs[i].device =
-			ops->cq_create(world.device, &world.cqs[i], world.channel, sharing != OWN_CQS, 64, &capacity);
+			ops->cq_create(world.device, &world.cqs[i], NULL, sharing != OWN_CQS, 64, &capacity);
 		check(world.cqs[i].device);
 		check(capacity >= 64);
 	}
@@ -90,7 +87,6 @@ void world_destroy(void)
 		memory_deregister(&world.regions[i]);
 	for (unsigned i = 0; i < world.cq_count; i++)
 		world.device->ops->cq_destroy(world.cqs[i].device);
-	world.device->ops->channel_destroy(world.channel);
 	for (unsigned i = 0; i < DOMAINS; i++)
 		world.device->ops->domain_destroy(world.domains[i]);
 	world.device->ops->close(world.device);

@@ -13,6 +13,12 @@ extern "C" {
 void sleep_long(bool is_long);
 // Threads that sleep at such a word.
 unsigned long_sleepers(void);
+// The number of CQs at whose words a notifier sleeps that nobody has woken since it was asked for a handler.
+unsigned notifier_sleeps(void);
+// From now on a notifier that was woken does not go on. Then it does, as if it was woken at this word, too: 1 is the first CQ's.
+void notifier_hold(void);
+bool notifier_is_held(void);
+void notifier_go_on(unsigned word);
 // Calls that put a thread to sleep there, or would have if the word had not changed.
 unsigned sleeps_begun(void);
 // Sleeps that have ended since the last sleep_long() because nobody has woken the thread.

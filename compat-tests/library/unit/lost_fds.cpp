@@ -135,6 +135,11 @@ class Replacements
 class AllFdsLost : public LostFds
 {
       protected:
+	// Then what takes no descriptor can be made until the NIC has failed.
+	static bool has_no_channels()
+	{
+		return std::string(GetParam()) == "via_lo";
+	}
 	// The numbers of the library's.
 	std::vector<int> open_and_list()
 	{
@@ -218,8 +223,12 @@ TEST_P(AllFdsLost, AreTheReasonThatIsToldOfWhatCannotBeMade)
 			syscall(SYS_close_range, 3, ~0U, 0);
 			const int file = ::open("/proc/self/status", O_RDONLY);
 			for (int number : numbers)
-				if (are_others && number != file)
+				if (are_others && number != file) {
 					EXPECT_EQ(dup2(file, number), number);
+				}
+			if (has_no_channels()) {
+				EXPECT_TRUE(errors.reach(VIP_ERROR_CATASTROPHIC));
+			}
 			EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
 			EXPECT_EQ(VipCreateCQ(nic, 10, &cq), VIP_ERROR_RESOURCE);
 			EXPECT_EQ(request(a, "nobody", 100), VIP_INVALID_STATE);
@@ -227,8 +236,8 @@ TEST_P(AllFdsLost, AreTheReasonThatIsToldOfWhatCannotBeMade)
 			close();
 		});
 
-		EXPECT_NE(child.err.find("no completion channel: epoll_ctl(): Bad file descriptor (the program has closed file "
-					 "descriptors of the library's)"),
+		EXPECT_NE(child.err.find(std::string(has_no_channels() ? "has failed: epoll_wait()" : "no completion channel: epoll_ctl()") +
+					 ": Bad file descriptor (the program has closed file descriptors of the library's)"),
 			  std::string::npos)
 			<< child.err;
 		EXPECT_EQ(child.err.find("has to allow"), std::string::npos) << child.err;

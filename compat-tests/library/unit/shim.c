@@ -79,6 +79,17 @@ bool shim_agent_is_lost(void *handle)
 	return is_lost;
 }
 
+void shim_agent_hold(void *handle, bool hold)
+{
+	struct nic *nic = nic_get(handle);
+
+	if (hold)
+		pthread_mutex_lock(&nic->lock);
+	else
+		pthread_mutex_unlock(&nic->lock);
+	nic_put(nic);
+}
+
 struct lock *shim_lock_create(void)
 {
 	struct lock *lock = malloc(sizeof(*lock));

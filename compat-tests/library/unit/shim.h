@@ -36,6 +36,9 @@ unsigned shim_cq_announced(void *cq);
 // Whether the NIC's agent takes its descriptors for unusable.
 bool shim_agent_is_lost(void *nic);
 
+// From now on the NIC's agent does nothing, or it does.
+void shim_agent_hold(void *nic, bool hold);
+
 // ---- the lock ----
 
 struct lock;
