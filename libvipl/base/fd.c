@@ -62,6 +62,20 @@ void fd_close(int fd)
 		close(fd);
 }
 
+int fd_lack_of(unsigned count)
+{
+	int fds[FD_MOST_ASKED], error = 0;
+	unsigned had = 0;
+
+	while (had < count && (fds[had] = eventfd(0, EFD_CLOEXEC)) >= 0)
+		had++;
+	if (had < count && (errno == EMFILE || errno == ENFILE))
+		error = cause("eventfd()", errno);
+	while (had)
+		close(fds[--had]);
+	return error;
+}
+
 void fd_share(struct fd_shared *shared, int fd)
 {
 	struct stat status = {0};

@@ -67,6 +67,10 @@ static inline int fd_keep(int fd, const char *call)
  */
 int fd_keep_far(int fd, const char *call);
 
+#define FD_MOST_ASKED 4u
+/* 0 if the process can open so many more files now, FD_MOST_ASKED at most, or EMFILE or ENFILE, and the cause. */
+int fd_lack_of(unsigned count);
+
 /*
  * Occupies the numbers of standard files that are closed, while another library opens descriptors, until each thread that has
  * called fd_hold_standard() has called fd_release_standard().

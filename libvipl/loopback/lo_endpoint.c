@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/aligned.h"
+#include "base/fd.h"
 #include "base/futex.h"
 #include "base/log.h"
 #include "base/own_memory.h"
@@ -95,6 +96,15 @@ static void leave_cqs(struct loopback_endpoint *endpoint)
 	unlock_cqs(endpoint);
 }
 
+/*
+ * A VI takes no descriptor before it is connected. But a server that creates one for each request shall learn that it has too few
+ * while it can still hear requests, and refuse them: a request takes a socket, and what comes with it.
+ */
+static int keep_room_for_requests(void)
+{
+	return fd_lack_of(1 + DESCRIPTION_FDS);
+}
+
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config)
 {
@@ -112,7 +122,9 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
 	endpoint->link_fd = endpoint->socket = -1;
-	error = endpoint->arrays ? join_cqs(endpoint) : errno;
+	error = endpoint->arrays ? keep_room_for_requests() : errno;
+	if (!error)
+		error = join_cqs(endpoint);
 	if (!error)
 		return (struct device_endpoint *)endpoint;
 	log_error_ratelimited("cannot create a VI: %s", failure(error));

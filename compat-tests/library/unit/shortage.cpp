@@ -110,6 +110,27 @@ TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)
 	EXPECT_NE(child.err.find("(see ulimit -n)"), std::string::npos) << child.err;
 }
 
+// A server that creates a VI for each request has to hear one to refuse it: a socket, and the three descriptors of a request.
+TEST_F(Shortage, OfFileDescriptorsIsToldByCreateViWhileARequestCanBeHeard)
+{
+	for (rlim_t left : {3, 4}) {
+		const Child child = passing_child(SETTINGS, [&] {
+			VIP_VI_HANDLE vi;
+
+			open("via_lo");
+			const int next = dup(0);
+			::close(next);
+			limit(RLIMIT_NOFILE, static_cast<rlim_t>(next) + left);
+			EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), left < 4 ? VIP_ERROR_RESOURCE : VIP_SUCCESS);
+			EXPECT_EQ(dup(0), next); // none is kept
+		});
+
+		EXPECT_EQ(child.err.find("cannot create a VI: eventfd(): Too many open files (see ulimit -n)") != std::string::npos,
+			  left < 4)
+			<< child.err;
+	}
+}
+
 // systemd's RestrictAddressFamilies, for instance. An address that is not known to be this machine's is not taken for it.
 TEST_F(Shortage, OfNetlinkIsToldAndMakesOtherAddressesUnreachable)
 {
