@@ -213,8 +213,8 @@ struct device_ops {
 	 */
 	int (*cq_poll)(struct device_cq *cq);
 	/*
-	 * The next completion after this call is reported by cq_announced(), or, with VIPL_PROGRESS, taken by cq_poll_for_device(). The
-	 * caller looks once more after it. The CQ's lock is not held. 0 or errno.
+	 * The next completion after this call is reported by cq_announced(), or, where there are no channels, taken soon by
+	 * cq_poll_for_device(). The caller looks once more after it. The CQ's lock is not held. 0 or errno.
 	 */
 	int (*cq_arm)(struct device_cq *cq);
 	/*
@@ -308,11 +308,8 @@ struct device_ops {
 	 * under way: then the end waits for a moment. Without this function there are none.
 	 */
 	bool (*awaits_acks)(struct device_endpoint *endpoint);
-	/*
-	 * [nic] The peer has rung: one byte has come over the connection's socket. False if there was nothing to ring for. Needed
-	 * where peers ring.
-	 */
-	bool (*rung)(struct device_endpoint *endpoint);
+	/* [nic] The peer has sent a wake-up, one byte over the connection's socket. Needed where peers do. */
+	void (*woken_by_peer)(struct device_endpoint *endpoint);
 	/*
 	 * [nic] The agent's turn, also after device_wake(). Returns the msec until it has to be called again, or -1. Without this
 	 * function there is nothing to do then.
@@ -388,10 +385,7 @@ bool cq_poll_for_device(struct cq *cq);
 struct cq_look;
 struct cq_look *cq_former_look(struct cq *cq);
 void cq_show(struct cq *cq, struct cq_look *look);
-/*
- * An armed CQ has a completion. From within channel_read(), with the channel's lock; or, if there is no channel, from any thread,
- * and the locks of queues and CQs may be held.
- */
+/* From within channel_read(): an armed CQ has a completion. The channel's lock is held. */
 void cq_announced(struct cq *cq);
 /* From any thread: the agent calls serve(). */
 void device_wake(struct nic *nic);

@@ -82,7 +82,7 @@ VIP_RETURN PVipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 		nic_put(nic);
 		goto put_cq;
 	}
-	cq_kick_all(cq);
+	cq_wake(cq, true);
 	notify_cancel_cq(cq);
 	object_drain(&cq->object, 1);
 	pthread_mutex_lock(&nic->lock);

@@ -261,7 +261,7 @@ static void retire_all(struct nic *nic)
 			cq_retract_handle(cq);
 	connections_close(nic);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		cq_kick_all(cq);
+		cq_wake(cq, true);
 }
 
 /* Waits for the objects without the lock, because a thread that still uses one may need it. */

@@ -186,11 +186,11 @@ static void *end_with_them(void *argument)
 	return NULL;
 }
 
-static bool start(struct place *place, void *(*run)(void *))
+static bool start_ender(struct place *place)
 {
 	pthread_t thread;
 
-	if (thread_start(&thread, THREAD_OWN, run, place))
+	if (thread_start(&thread, THREAD_OWN, end_with_them, place))
 		return false;
 	pthread_detach(thread);
 	return true;
@@ -201,7 +201,7 @@ static void close_place(struct place *place)
 {
 	const struct linger none = {0};
 
-	if (place->is_unix && start(place, end_with_them))
+	if (place->is_unix && start_ender(place))
 		wait_for(&place->has_begun);
 	pthread_mutex_unlock(&lock);
 	for (unsigned i = 0; i < place->count; i++) {

@@ -67,9 +67,8 @@ static inline int fd_keep(int fd, const char *call)
  */
 int fd_keep_far(int fd, const char *call);
 
-#define FD_MOST_ASKED 4u
-/* 0 if the process can open so many more files now, FD_MOST_ASKED at most, or EMFILE or ENFILE, and the cause. */
-int fd_lack_of(unsigned count);
+/* 0, or EMFILE and the cause: the process has not so many free numbers for files now. */
+int fd_check_room(unsigned count);
 
 /*
  * Occupies the numbers of standard files that are closed, while another library opens descriptors, until each thread that has

@@ -19,9 +19,9 @@
 #define SO_PASSRIGHTS 83 /* Linux 6.16 */
 #endif
 
-bool strange_refuse(int socket)
+void strange_refuse(int socket)
 {
-	return !setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
+	setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &(int){0}, sizeof(int));
 }
 
 ssize_t strange_take(int socket, void *bytes, size_t length)

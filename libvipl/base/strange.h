@@ -10,10 +10,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/*
- * From now on nobody can send descriptors to this socket, nor to those that it accepts. False on kernels before Linux 6.16.
- */
-bool strange_refuse(int socket);
+/* From now on nobody can send descriptors to this socket, nor to those that it accepts, since Linux 6.16. */
+void strange_refuse(int socket);
 /* Takes the next message, or its first bytes. The caller has its descriptors, or it has none. Returns as recv() does. */
 ssize_t strange_take(int socket, void *bytes, size_t length);
 /* The user of the process on the other end, for closer.c. */

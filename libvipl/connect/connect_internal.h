@@ -17,11 +17,6 @@ struct connection {
 	struct acceptor *acceptor; /* a peer asks us; or NULL */
 	TAILQ_ENTRY(connection) in_awaiting;
 
-	/* Connected: the peer's needless rings, and since when they are counted. */
-	unsigned rings;
-	int64_t rings_since;
-	bool is_paused; /* they are not heard for a while */
-
 	/* Asking. */
 	unsigned place;
 	bool is_unsure;	  /* this time one has not answered, or has no time */

@@ -14,9 +14,6 @@
 #define SHORT_CONFIRM_NSEC (3 * NSEC_PER_SEC)
 #define RIVALS_NSEC	   NSEC_PER_SEC /* after this it is looked again whether there are others */
 
-#define MOST_RINGS 512u /* needless ones of a peer in this time; then it is not heard for as long */
-#define RINGS_NSEC (10 * NSEC_PER_MSEC)
-
 #define ACKS_NSEC (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */
 
 /* ---- accepting ---- */
@@ -119,39 +116,13 @@ static void ended(struct connection *connection, bool is_said)
 	endpoint_lost(connection->vi);
 }
 
-/* Each ring takes a turn of the agent. A peer of this library seldom rings for nothing; another one gets pauses. */
-static void count_needless_ring(struct connection *connection)
-{
-	struct watched_socket *watched = &connection->conversation.watched;
-	const int64_t now = clock_nsec();
-
-	if (now - connection->rings_since > RINGS_NSEC) {
-		connection->rings_since = now;
-		connection->rings = 0;
-	}
-	if (++connection->rings < MOST_RINGS || connection->is_paused)
-		return;
-	connection->is_paused = true;
-	socket_watch(watched, EPOLLRDHUP);
-	socket_set_time(watched, RINGS_NSEC);
-}
-
-/* The pause is over. */
-static void hear_rings(struct connection *connection)
-{
-	connection->rings = 0;
-	connection->is_paused = false;
-	socket_watch(&connection->conversation.watched, EPOLLIN | EPOLLRDHUP);
-}
-
 /* An end that has accepted, or is connected. */
 static void hear(struct connection *connection)
 {
 	int code;
 
-	if (connection->stage == CONNECTED && conversation_take_ring(&connection->conversation)) {
-		if (!ops_of(connector_of(connection))->rung(connection->target->endpoint))
-			count_needless_ring(connection);
+	if (connection->stage == CONNECTED && conversation_take_wake(&connection->conversation)) {
+		ops_of(connector_of(connection))->woken_by_peer(connection->target->endpoint);
 		return;
 	}
 	code = conversation_hear(&connection->conversation);
@@ -191,9 +162,7 @@ static void expired(struct watched_socket *watched)
 {
 	struct connection *connection = container_of(watched, struct connection, conversation.watched);
 
-	if (connection->is_paused)
-		hear_rings(connection);
-	else if (connection->stage == CONNECTED)
+	if (connection->stage == CONNECTED)
 		endpoint_lost(connection->vi);
 	else if (!deadline_left(connection->target->deadline))
 		connection_expire(connection);
@@ -234,8 +203,6 @@ void connection_close(struct connection *connection, bool in_silence)
 	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
 
 	connection->stage = UNCONNECTED;
-	connection->rings = 0;
-	connection->is_paused = false;
 	connection_decided(connection);
 	socket_close(&connection->look, true);
 	if (last_word && in_silence)

@@ -185,7 +185,7 @@ static int hear_remote(struct conversation *conversation)
 	return code;
 }
 
-bool conversation_take_ring(struct conversation *conversation)
+bool conversation_take_wake(struct conversation *conversation)
 {
 	char byte;
 	struct iovec place = {&byte, sizeof(byte)};

@@ -29,8 +29,8 @@ enum { HEARD_END = -3, HEARD_LOST = -4, HEARD_CUT = -5 };
  * MESSAGE_NONSENSE. After these five it has to end.
  */
 int conversation_hear(struct conversation *conversation);
-/* Takes a ring of a peer on this machine, a message of one byte, if that comes next. */
-bool conversation_take_ring(struct conversation *conversation);
+/* Takes a wake-up of a peer on this machine, a message of one byte, if that comes next. */
+bool conversation_take_wake(struct conversation *conversation);
 /* Closes what came with the last message. */
 void conversation_close_fds(struct conversation *conversation);
 

@@ -109,7 +109,7 @@ struct channel *channel_for_cq(struct nic *nic)
 
 void channel_release(struct nic *nic, struct channel *channel)
 {
-	if (--channel->cqs)
+	if (!channel || --channel->cqs)
 		return;
 	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++)
 		if (nic->channels[i] == channel)
@@ -191,16 +191,12 @@ static void call_one(struct channel *channel, struct cq *cq)
 	call(channel, one);
 }
 
-void channel_call(struct channel *channel, struct cq *cq)
+void channel_call(struct channel *channel, struct cq *cq, bool all)
 {
-	if (atomic_load_explicit(&cq->choosy, memory_order_relaxed))
-		call_some(channel, cq, true);
-	call_one(channel, cq);
-}
-
-void channel_call_all(struct channel *channel, const struct cq *cq)
-{
-	call_some(channel, cq, false);
+	if (all || atomic_load_explicit(&cq->choosy, memory_order_relaxed))
+		call_some(channel, cq, !all);
+	if (!all)
+		call_one(channel, cq);
 }
 
 static void appoint_leader(struct channel *channel)

@@ -50,11 +50,7 @@ void channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
  */
 void channels_look(int epoll_fd);
 
-/*
- * The channel's lock is held. channel_call() calls a thread that sleeps for the CQ, and all choosy ones; channel_call_all() calls
- * all.
- */
-void channel_call(struct channel *channel, struct cq *cq);
-void channel_call_all(struct channel *channel, const struct cq *cq);
+/* Calls a thread that sleeps for the CQ, and all choosy ones; or all. The channel's lock is held. */
+void channel_call(struct channel *channel, struct cq *cq, bool all);
 
 #endif

@@ -46,7 +46,7 @@ static struct cq *allocate_cq(void)
 	return cq;
 }
 
-/* 0 or errno. A device without channels has nothing to fail where the NIC has. */
+/* 0 or errno. Where there are no channels nothing else here tells that the NIC is lost. */
 static int use_channel(struct cq *cq, struct channel *channel)
 {
 	int error;
@@ -61,12 +61,6 @@ static int use_channel(struct cq *cq, struct channel *channel)
 	error = errno;
 	log_error_ratelimited("no completion channel: %s", failure(error));
 	return error;
-}
-
-static void leave_channel(struct cq *cq)
-{
-	if (cq->channel)
-		channel_release(cq->nic, cq->channel);
 }
 
 struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
@@ -106,7 +100,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 destroy_device_cq:
 	cq->ops->cq_destroy(cq->device_cq);
 release_channel:
-	leave_channel(cq);
+	channel_release(nic, cq->channel);
 free_cq:
 	object_free(&cq->object);
 	errno = error;
@@ -119,7 +113,7 @@ void cq_destroy(struct cq *cq)
 	atomic_store_explicit(&cq->look, NULL, memory_order_relaxed);
 	atomic_store_explicit(&cq->tenant, NULL, memory_order_relaxed);
 	cq->ops->cq_destroy(cq->device_cq);
-	leave_channel(cq);
+	channel_release(cq->nic, cq->channel);
 	entries_free(&cq->entries);
 	object_free(&cq->object);
 }
@@ -309,7 +303,7 @@ void cq_leave_to_others(struct cq *cq, struct object *owner)
 	if (cq->ops->cq_arm_sleeper) {
 		cq->ops->cq_arm_sleeper(cq->device_cq);
 	} else if (cq->ops->cq_arm(cq->device_cq)) {
-		cq_kick_all(cq);
+		cq_wake(cq, true);
 		return;
 	}
 	if (!cq_enter(cq))

@@ -101,15 +101,14 @@ static inline bool cq_poll_locked(struct cq *cq)
  */
 void cq_catch_up(struct cq *cq);
 
-/* cq_wake.c: there is something for a thread that waits. Wakes one, and all that wait for one queue of a VIPL CQ. */
-void cq_kick_slowly(struct cq *cq);
+/* cq_wake.c: wakes all threads that wait, and the notifier; or one thread, and those that wait for one queue of a VIPL CQ. */
+void cq_wake(struct cq *cq, bool all);
+/* There is something for a thread that waits. */
 static inline void cq_kick(struct cq *cq)
 {
 	if (atomic_load(&cq->waiters))
-		cq_kick_slowly(cq);
+		cq_wake(cq, false);
 }
-/* Wakes all. */
-void cq_kick_all(struct cq *cq);
 
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, bool run_deferred,
 			   VIP_RETURN rc);

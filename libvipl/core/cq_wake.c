@@ -15,33 +15,20 @@ static void note_announcement(struct cq *cq)
 void cq_announced(struct cq *cq)
 {
 	note_announcement(cq);
-	if (cq->channel)
-		channel_call(cq->channel, cq);
-	else if (atomic_load(&cq->choosy)) /* whoever has completed this has woken one thread, perhaps another one */
-		cq->ops->cq_wake(cq->device_cq, true);
+	channel_call(cq->channel, cq, false);
 }
 
-void cq_kick_slowly(struct cq *cq)
+void cq_wake(struct cq *cq, bool all)
 {
-	if (cq->channel) {
-		pthread_mutex_lock(&cq->channel->lock);
-		cq_announced(cq);
-		pthread_mutex_unlock(&cq->channel->lock);
-	} else {
-		note_announcement(cq);
-		cq->ops->cq_wake(cq->device_cq, atomic_load(&cq->choosy));
-	}
-}
+	struct channel *channel = cq->channel;
 
-void cq_kick_all(struct cq *cq)
-{
-	if (cq->channel) {
-		pthread_mutex_lock(&cq->channel->lock);
-		note_announcement(cq);
-		channel_call_all(cq->channel, cq);
-		pthread_mutex_unlock(&cq->channel->lock);
+	if (channel)
+		pthread_mutex_lock(&channel->lock);
+	note_announcement(cq);
+	if (channel) {
+		channel_call(channel, cq, all);
+		pthread_mutex_unlock(&channel->lock);
 	} else {
-		note_announcement(cq);
-		cq->ops->cq_wake(cq->device_cq, true);
+		cq->ops->cq_wake(cq->device_cq, all || atomic_load(&cq->choosy));
 	}
 }

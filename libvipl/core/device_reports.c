@@ -49,7 +49,7 @@ static void end_waits(struct nic *nic)
 		return;
 	atomic_store(&nic->is_over, true);
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		cq_kick_all(cq);
+		cq_wake(cq, true);
 }
 
 static void lose_all(struct nic *nic)

@@ -214,8 +214,8 @@ VIP_RETURN vi_retire(struct vi *vi)
 		rc = VIP_INVALID_PARAMETER;
 	pthread_mutex_unlock(&vi->nic->lock);
 	if (rc == VIP_SUCCESS) {
-		cq_kick_all(vi->send.cq);
-		cq_kick_all(vi->receive.cq);
+		cq_wake(vi->send.cq, true);
+		cq_wake(vi->receive.cq, true);
 	}
 	return rc;
 }

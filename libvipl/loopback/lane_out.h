@@ -5,7 +5,7 @@
 
 #include "order.h"
 
-/* An access to the peer's memory. False: this end takes no part in any access any more. */
+/* An access to the peer's memory. The send queue's lock is held. False: this end takes no part in any access any more. */
 bool access_begin(struct loopback_endpoint *endpoint);
 void access_end(struct loopback_endpoint *endpoint);
 

@@ -54,7 +54,7 @@ static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 		return true;
 	access->is_given_up = true;
 	atomic_store(&endpoint->fault, FAULT_IN_ACCESS);
-	endpoint_call_agent(endpoint);
+	endpoint_wake_agent(endpoint);
 	return false;
 }
 

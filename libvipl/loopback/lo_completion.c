@@ -24,12 +24,12 @@ static struct loopback_cq *allocate(struct cq *named, bool is_shared)
 }
 
 struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
-				     struct device_channel *none, bool is_shared, unsigned entries,
+				     struct device_channel *unused, bool is_shared, unsigned entries,
 				     unsigned *capacity)
 {
 	struct loopback_cq *cq = allocate(named, is_shared);
 
-	(void)none;
+	(void)unused;
 	(void)entries;
 	if (!cq) {
 		log_error_ratelimited("cannot create a completion queue: %s", failure(errno));

@@ -238,6 +238,6 @@ const struct device_ops loopback_device_ops = {
 	.takes_fd = memory_may_be_shared,
 	.describe = loopback_describe,
 	.raise = loopback_raise,
-	.rung = loopback_rung,
+	.woken_by_peer = loopback_woken_by_peer,
 	.serve = loopback_serve,
 };

@@ -100,9 +100,9 @@ static void leave_cqs(struct loopback_endpoint *endpoint)
  * A VI takes no descriptor before it is connected. But a server that creates one for each request shall learn that it has too few
  * while it can still hear requests, and refuse them: a request takes a socket, and what comes with it.
  */
-static int keep_room_for_requests(void)
+static int check_room_for_request(void)
 {
-	return fd_lack_of(1 + DESCRIPTION_FDS);
+	return fd_check_room(1 + DESCRIPTION_FDS);
 }
 
 struct device_endpoint *loopback_endpoint_create(struct device *device,
@@ -122,7 +122,7 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
 	endpoint->link_fd = endpoint->socket = -1;
-	error = endpoint->arrays ? keep_room_for_requests() : errno;
+	error = endpoint->arrays ? check_room_for_request() : errno;
 	if (!error)
 		error = join_cqs(endpoint);
 	if (!error)
@@ -173,7 +173,7 @@ bool endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	endpoint_set_careful(endpoint, own_memory_may_be_protected());
 	endpoint->peer_waits = endpoint->peer_page ? &endpoint->peer_page->waits
 						   : &endpoint->out->receiver_waits;
-	/* The CQ may have been armed before there was a lane, so the first message rings in any case. */
+	/* The CQ may have been armed before there was a lane, so the first message wakes the agent in any case. */
 	atomic_store(&endpoint->in->receiver_waits, WAIT_IN_AGENT);
 	if (endpoint->receive_cq->page)
 		atomic_fetch_or(&endpoint->receive_cq->page->waits, WAIT_IN_AGENT);
@@ -251,7 +251,8 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 /* No thread posts, and only the caller has the link. */
 static void forget_link(struct loopback_endpoint *endpoint)
 {
-	loopback_cq_rouse(endpoint->receive_cq); /* the word goes, or the peer has cleared its bit, and has woken nobody */
+	if (endpoint->link)
+		loopback_cq_rouse(endpoint->receive_cq); /* the word goes, or the peer has cleared its bit, and has woken nobody */
 	endpoint->link = NULL;
 	endpoint->in = endpoint->out = NULL;
 	endpoint->peer_waits = NULL;
@@ -273,7 +274,7 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	endpoint->ring_read = 0;
 	endpoint->part_failed = endpoint->rx_stopped = false;
 	atomic_store(&endpoint->fault, 0);
-	atomic_store(&endpoint->must_ring, false);
+	atomic_store(&endpoint->must_wake_peer, false);
 	atomic_store(&endpoint->posted, 0);
 	endpoint->publish_limit = endpoint->pool_used = 0;
 	atomic_store(&endpoint->pool_free, 0);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The lane that goes out: the functions that are not inline in lane_out.h. */
+/* The lane that goes out: the functions that are too long to be inline in lane_out.h. */
 #include "lane_out.h"
 
-#include "base/config.h"
 #include "base/futex.h"
 
 /* The memory of `count` receives, from the next one on. */
@@ -84,7 +83,7 @@ void send_finish_stamped(struct loopback_endpoint *endpoint, uint32_t error)
 	atomic_store_explicit(&endpoint->failure, error, memory_order_release);
 	order_call(endpoint->send_cq, &endpoint->sending);
 	/* The connection shall end although the program may not ask for completions. */
-	endpoint_call_agent(endpoint);
+	endpoint_wake_agent(endpoint);
 }
 
 void send_finish(struct loopback_endpoint *endpoint, uint32_t error)
@@ -146,15 +145,13 @@ int send_wake(struct loopback_endpoint *endpoint, uint32_t waits)
 	if (waits & WAIT_HERE)
 		futex_wake(endpoint->peer_waits, false, FUTEX_SHARED);
 	if (waits & WAIT_IN_AGENT)
-		endpoint_ring(endpoint);
+		endpoint_wake_peer(endpoint);
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
 	if (armed & WAIT_HERE)
 		loopback_wake_for_send(cq);
-	if (armed & WAIT_IN_AGENT && !config()->progress)
-		loopback_cq_call(cq);
-	/* The agent is not woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
-	else if (armed & WAIT_IN_AGENT && !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
-		cq_poll_for_device(cq->cq);
+	/* No thread is woken for a completion that can be reported here. A pending send goes on where the CQ is polled. */
+	if (armed & WAIT_IN_AGENT && !atomic_load_explicit(&endpoint->is_pending, memory_order_relaxed))
+		loopback_cq_poll_armed(cq);
 	return 0;
 }
 

@@ -113,7 +113,7 @@ static void process_ended(struct watch *end)
 	LIST_FOREACH(endpoint, &device->linked, in_linked)
 		if (endpoint->peer_memory == memory) {
 			atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
-			endpoint_call_agent(endpoint);
+			endpoint_wake_agent(endpoint);
 		}
 }
 

@@ -24,7 +24,7 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 	/* From here on the threads that poll have it. */
 	atomic_store_explicit(&endpoint->is_pending, true, memory_order_release);
 	order_call(endpoint->send_cq, &endpoint->sending); /* the thread that is woken finds it */
-	endpoint_call_agent(endpoint);
+	endpoint_wake_agent(endpoint);
 }
 
 /* The next send may begin. */
@@ -238,10 +238,10 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 			return;
 		}
 		/* When we ring, the peer's agent first takes messages, and then looks at this flag. If the flag was set already, we have
-		   rung for it. */
+		   woken_by_peer for it. */
 		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));
 	if (rings)
-		endpoint_ring(endpoint);
+		endpoint_wake_peer(endpoint);
 }

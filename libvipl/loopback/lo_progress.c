@@ -4,18 +4,18 @@
  * is nothing to do here. Otherwise:
  *
  * - While the program polls some CQs, a timer runs. Each tick looks at the CQs that were not polled since the last one.
- * - When it polls none, the timer stops, or ticks each second. From then on peers ring for the agent: lo_ring.c.
+ * - When it polls none, the timer stops, or ticks each second. From then on peers wake the agent: lo_wake.c.
  *
  * Why the agent misses nothing:
  *
- * - When the timer stops it asks for rings, and looks. A ring that has come is asked for again before the look. Between both is a
+ * - When the timer stops it asks for wake-ups, and looks. One that has come is asked for again before the look. Between both is a
  *   fence, as there is between a message and the sender's look at the bit: the agent sees the message, or the sender the bit.
- * - A thread that has armed the CQ is called in the agent's place. It asks for the ring itself before its last look. If another
- *   thread was faster, so that nobody is called, the ring is asked for again, also while the timer runs.
- * - A ring that the system has no memory for is tried again: lo_ring.c. One that nobody reads any more is replaced at the end of
+ * - The notifier, and the agent with VIPL_PROGRESS, ask for wake-ups themselves before their last look. If another thread was faster,
+ *   so that nothing is left to poll, the wake-up is asked for again, also while the timer runs.
+ * - A wake-up that the system has no memory for is tried again: lo_wake.c. One that nobody reads any more is replaced at the end of
  *   the connection.
  * - What a look leaves is the next turn's: the endpoint calls the agent again, or the timer runs.
- * - A peer may clear the bit of a page that others need, and not ring, because it is stopped or hostile: the timer ticks each
+ * - A peer may clear the bit of a page that others need, and wake nobody, because it is stopped or hostile: the timer ticks each
  *   second.
  *
  * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
@@ -33,7 +33,7 @@
 #define TICK_MSEC	 10
 #define SLOW_TICK_MSEC	 1000
 #define NO_TICK		 0
-#define RING_AGAIN_MSEC  10
+#define WAKE_AGAIN_MSEC  10
 #define QUIET_TICKS      8u  /* after this number without a poll the timer stops */
 #define MOST_TURNS       64u /* at one CQ */
 #define MOST_NEWS	 64u /* in a turn */
@@ -92,35 +92,37 @@ static bool has_news(const struct loopback_cq *cq)
 	return false;
 }
 
-bool loopback_cq_call(struct loopback_cq *cq)
+/* The notifier arms the CQ again when it has looked. With VIPL_PROGRESS it stays armed. */
+static void disarm(struct loopback_cq *cq)
 {
-	if (!(atomic_fetch_and(&cq->armed, ~(uint32_t)WAIT_IN_AGENT) & WAIT_IN_AGENT))
-		return false;
-	cq_announced(cq->cq);
-	return true;
+	if (!config()->progress)
+		atomic_fetch_and(&cq->armed, ~(uint32_t)WAIT_IN_AGENT);
 }
 
-enum found { NOTHING, SOMETHING, MORE };
+void loopback_cq_poll_armed(struct loopback_cq *cq)
+{
+	disarm(cq);
+	cq_poll_for_device(cq->cq);
+}
 
 /*
- * Leaves the work to a thread of the program that has asked for it, and the lock to the threads that use it when there is nothing
- * to do. MORE: the others have their turn, and the caller looks again.
+ * Leaves the lock to the threads that use it when there is nothing to do. True: there is more, the others have their turn, and the
+ * caller looks again.
  */
-static enum found look(struct loopback_device *device, struct loopback_cq *cq)
+static bool look(struct loopback_device *device, struct loopback_cq *cq)
 {
 	unsigned turns = MOST_TURNS;
 	bool found = true;
 
 	if (!has_news(cq))
-		return NOTHING;
-	if (!config()->progress && loopback_cq_call(cq))
-		return SOMETHING;
+		return false;
+	disarm(cq);
 	atomic_store(&device->is_looking, true);
 	while (found && has_news(cq) && turns--)
 		found = cq_poll_for_device(cq->cq);
 	atomic_store(&device->is_looking, false);
 	atomic_store_explicit(&cq->look.is_polled, false, memory_order_relaxed); /* that was this look */
-	return found && has_news(cq) ? MORE : SOMETHING;
+	return found && has_news(cq);
 }
 
 /*
@@ -143,8 +145,8 @@ static void look_after(struct loopback_cq *cq, unsigned connections)
 	}
 }
 
-/* The caller looks once more after this. What comes later rings. */
-static void ask_for_rings(struct loopback_cq *cq)
+/* The caller looks once more after this. What comes later wakes the agent. */
+static void ask_for_wakes(struct loopback_cq *cq)
 {
 	struct loopback_endpoint *endpoint;
 
@@ -156,13 +158,13 @@ static void ask_for_rings(struct loopback_cq *cq)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* A ring for this CQ has been used up, or is lost. False if the timer looks in its place. */
-static bool needs_rings(const struct loopback_cq *cq)
+/* A wake-up for this CQ has been used up, or is lost. False if the timer looks in its place. */
+static bool needs_wakes(const struct loopback_cq *cq)
 {
-	return !atomic_load(&cq->device->ticks) || config()->progress || atomic_load(&cq->armed) & WAIT_IN_AGENT;
+	return !atomic_load(&cq->device->ticks) || atomic_load(&cq->armed) & WAIT_IN_AGENT;
 }
 
-/* ---- rings ---- */
+/* ---- wake-ups ---- */
 
 static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 {
@@ -173,51 +175,48 @@ static bool has_stalled_sender(struct loopback_endpoint *endpoint)
 }
 
 /* Ends the connection if the peer violates the protocol or is gone. */
-static bool expel(struct loopback_endpoint *endpoint)
+static void expel(struct loopback_endpoint *endpoint)
 {
 	uint32_t fault = atomic_exchange(&endpoint->fault, 0);
 
 	if (!fault)
-		return false;
+		return;
 	if (fault == FAULT_OF_PROTOCOL)
 		log_error_ratelimited("a peer violates the protocol of shared memory: closing its connection");
 	else if (fault == FAULT_IN_ACCESS)
 		log_warning_ratelimited("a peer has not ended its access to our memory within a second: closing its "
 					"connection");
 	endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
-	return true;
 }
 
 /*
- * Of a page whose other peers stay. This one may have cleared the bit, and its ring is unread in the socket, or it has ended
+ * Of a page whose other peers stay. This one may have cleared the bit, and its wake-up is unread in the socket, or it has ended
  * before it rang. It clears no bit any more: see take_waits() of lo_lane_out.c.
  */
-static void replace_ring(struct loopback_cq *cq)
+static void replace_wake(struct loopback_cq *cq)
 {
-	ask_for_rings(cq);
-	if (look(cq->device, cq) == MORE)
-		endpoint_call_agent(TAILQ_FIRST(&cq->linked));
+	ask_for_wakes(cq);
+	if (look(cq->device, cq))
+		endpoint_wake_agent(TAILQ_FIRST(&cq->linked));
 }
 
-bool loopback_rung(struct device_endpoint *base)
+void loopback_woken_by_peer(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
-	enum found received, sent = NOTHING;
-	bool is_stalled;
+	bool has_more;
 
 	if (!endpoint->link)
-		return true;
-	if (needs_rings(endpoint->receive_cq))
-		ask_for_rings(endpoint->receive_cq);
-	received = look(endpoint->device, endpoint->receive_cq);
+		return;
+	if (needs_wakes(endpoint->receive_cq))
+		ask_for_wakes(endpoint->receive_cq);
+	has_more = look(endpoint->device, endpoint->receive_cq);
 	if (endpoint->send_cq != endpoint->receive_cq)
-		sent = look(endpoint->device, endpoint->send_cq);
-	if (received == MORE || sent == MORE)
-		endpoint_call_agent(endpoint);
-	is_stalled = has_stalled_sender(endpoint);
-	if (is_stalled)
-		endpoint_ring(endpoint);
-	return expel(endpoint) || received || sent || is_stalled;
+		has_more |= look(endpoint->device, endpoint->send_cq);
+	if (has_more)
+		endpoint_wake_agent(endpoint);
+	if (has_stalled_sender(endpoint))
+		endpoint_wake_peer(endpoint);
+	expel(endpoint);
 }
 
 int loopback_serve(struct device *base)
@@ -232,10 +231,10 @@ int loopback_serve(struct device *base)
 		device_wake(device->nic);
 	}
 	for (; count && (endpoint = endpoint_with_news(device)); count--) {
-		has_rung &= endpoint_ring_again(endpoint);
-		loopback_rung((struct device_endpoint *)endpoint);
+		has_rung &= endpoint_wake_peer_again(endpoint);
+		loopback_woken_by_peer((struct device_endpoint *)endpoint);
 	}
-	return has_rung ? -1 : RING_AGAIN_MSEC;
+	return has_rung ? -1 : WAKE_AGAIN_MSEC;
 }
 
 void loopback_progress_link(struct loopback_endpoint *endpoint)
@@ -255,7 +254,7 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint)
 	TAILQ_REMOVE(&cq->linked, endpoint, in_cq_linked);
 	cq->links--;
 	if (cq->links && cq->page)
-		replace_ring(cq);
+		replace_wake(cq);
 	unlink_cq(endpoint->device, cq);
 	unlink_cq(endpoint->device, endpoint->send_cq);
 }
@@ -294,7 +293,7 @@ static void look_at_some(struct loopback_device *device)
 	}
 }
 
-/* From here on peers ring. */
+/* From here on peers wake the agent. */
 static void stop_ticking(struct loopback_device *device)
 {
 	bool depends = false, has_more = false;
@@ -309,10 +308,10 @@ static void stop_ticking(struct loopback_device *device)
 	if (atomic_load(&device->is_polled))
 		tick(device);
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
-		ask_for_rings(cq);
+		ask_for_wakes(cq);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {
 		look_after(cq, MANY_CONNECTIONS);
-		has_more |= look(device, cq) == MORE;
+		has_more |= look(device, cq);
 	}
 	if (has_more)
 		tick(device);

@@ -239,7 +239,7 @@ static __attribute__((noinline)) void give_up(struct loopback_endpoint *endpoint
 		return;
 	endpoint->rx_stopped = true;
 	atomic_store(&endpoint->fault, FAULT_OF_PROTOCOL);
-	endpoint_call_agent(endpoint);
+	endpoint_wake_agent(endpoint);
 }
 
 /* False when nothing is taken any more. */

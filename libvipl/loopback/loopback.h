@@ -22,7 +22,7 @@
 #include "link.h"
 #include "peer_memory.h"
 
-/* Endpoints that the agent shall look at: lo_ring.c. */
+/* Endpoints that the agent shall look at: lo_wake.c. */
 struct loopback_news {
 	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
 	TAILQ_HEAD(, loopback_endpoint) endpoints;
@@ -34,7 +34,7 @@ struct loopback_device {
 	struct nic *nic;
 	struct loopback_news news;
 	struct watch timer;
-	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers ring */
+	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers wake the agent */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
 	atomic_bool is_looking; /* the agent is polling */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
@@ -250,14 +250,14 @@ struct loopback_endpoint {
 	unsigned holders;	/* threads that have the endpoint without a lock; guarded by the device's lock */
 	struct peer_access access;
 
-	/* For the agent: lo_ring.c. */
+	/* For the agent: lo_wake.c. */
 	TAILQ_ENTRY(loopback_endpoint) in_news; /* these two are guarded by the lock of the news */
 	bool has_news;
-	atomic_bool must_ring; /* in place of a thread whose ring has failed */
+	atomic_bool must_wake_peer; /* in place of a thread that has failed to */
 
 	/* Connecting: the NIC's lock guards it. */
 	int link_fd; /* of a link that is not described yet, or -1 */
-	int socket;  /* of the connection, while it stays, or -1 */
+	int socket;  /* of the connection, while it stays, or -1; while there is a link one of the endpoint's locks is enough */
 	struct connect_info own, peer;
 };
 
@@ -289,35 +289,38 @@ static inline const struct segment *receive_segments(const struct loopback_endpo
 	return receive->count > LANE_SEGMENTS ? NULL : endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
 }
 
-/* lo_ring.c */
+/* lo_wake.c */
 /*
  * Wakes the peer's agent, without waiting, whatever the peer does. If it fails our own agent tries again. The lock of the send
  * queue, the send CQ or the NIC is held.
  */
-void endpoint_ring(struct loopback_endpoint *endpoint);
+void endpoint_wake_peer(struct loopback_endpoint *endpoint);
 /* The agent looks at this endpoint. One of its locks, the device's or the NIC's is held. */
-void endpoint_call_agent(struct loopback_endpoint *endpoint);
+void endpoint_wake_agent(struct loopback_endpoint *endpoint);
 /* [nic] It does not, any more. */
 void endpoint_forget_news(struct loopback_endpoint *endpoint);
 /* [nic] The endpoints at which the agent shall look: their number; and the first one, which is taken from them, or NULL. */
 unsigned endpoints_with_news(struct loopback_device *device);
 struct loopback_endpoint *endpoint_with_news(struct loopback_device *device);
-/* [nic] Rings in place of a thread whose ring has failed. False if this has failed, too: then the endpoint has news again. */
-bool endpoint_ring_again(struct loopback_endpoint *endpoint);
+/* [nic] Wakes the peer in place of a thread that has failed to. False if this has failed, too: then the endpoint has news again. */
+bool endpoint_wake_peer_again(struct loopback_endpoint *endpoint);
 /* There is no memory for a step of the lane: the agent ends the connection. Returns false. */
 static inline bool endpoint_short_of_memory(struct loopback_endpoint *endpoint)
 {
 	atomic_store(&endpoint->fault, FAULT_NO_MEMORY);
-	endpoint_call_agent(endpoint);
+	endpoint_wake_agent(endpoint);
 	return false;
 }
 
 /* lo_progress.c */
-bool loopback_rung(struct device_endpoint *endpoint);
+void loopback_woken_by_peer(struct device_endpoint *endpoint);
 int loopback_serve(struct device *device);
 void loopback_timer_ready(struct watch *watch);
-/* Threads that have armed the CQ look at it. Returns false if there are none. The locks of queues and CQs may be held. */
-bool loopback_cq_call(struct loopback_cq *cq);
+/*
+ * Something has completed for a CQ that cq_arm() has armed. Polls, by which the notifier is called. The locks of queues may be held,
+ * but not the CQ's.
+ */
+void loopback_cq_poll_armed(struct loopback_cq *cq);
 /* [nic] A connection begins, or ends. */
 void loopback_progress_link(struct loopback_endpoint *endpoint);
 void loopback_progress_unlink(struct loopback_endpoint *endpoint);
@@ -326,7 +329,7 @@ void loopback_progress_polled(struct loopback_device *device);
 
 /* lo_completion.c */
 struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
-				     struct device_channel *none, bool is_shared,
+				     struct device_channel *unused, bool is_shared,
 				     unsigned entries, unsigned *capacity);
 void loopback_cq_destroy(struct device_cq *cq);
 int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,

@@ -315,7 +315,6 @@ static bool look_for_notice(struct notifier *notifier, struct cq *cq, struct obj
 	return false;
 }
 
-
 /* Removes the handler that has waited longest, to be called; NULL: none. The lock is held. */
 static struct notify *begin_handler(struct notifier *notifier, struct cq *cq, const struct notice *notice)
 {

@@ -25,7 +25,7 @@ static void serve(struct vi *vi, struct input *input)
 	(void)input;
 	watch_serve(world.device->event_fd);
 	if (vi->state == VI_LINKED)
-		world.device->ops->rung(vi->endpoint);
+		world.device->ops->woken_by_peer(vi->endpoint);
 	world.device->ops->serve(world.device);
 }
 

@@ -71,12 +71,12 @@ ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t at)
 
 static _Atomic unsigned to_fail;
 
-void fail_rings(unsigned count)
+void fail_wakes(unsigned count)
 {
 	to_fail = count;
 }
 
-unsigned rings_to_fail(void)
+unsigned wakes_to_fail(void)
 {
 	return to_fail;
 }

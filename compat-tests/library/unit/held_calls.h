@@ -16,9 +16,9 @@ void hold_clock(bool is_held);
 void hold_copies(bool are_held);
 // Threads in such a call.
 unsigned held_copies(void);
-// The next rings fail with ENOBUFS.
-void fail_rings(unsigned count);
-unsigned rings_to_fail(void);
+// The next wake-ups fail with ENOBUFS.
+void fail_wakes(unsigned count);
+unsigned wakes_to_fail(void);
 
 #ifdef __cplusplus
 }

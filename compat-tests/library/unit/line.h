@@ -5,9 +5,7 @@
 #include <arpa/inet.h>
 #include <cstring>
 #include <gtest/gtest.h>
-#include <linux/sockios.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -243,14 +241,6 @@ class Line
 		if (device_->is_local)
 			return local_socket_send(fd_, bytes, length, fds.data(), static_cast<unsigned>(fds.size()));
 		return ::send(fd_, bytes, length, MSG_NOSIGNAL) == static_cast<ssize_t>(length);
-	}
-	// Whether the other end has not yet taken all that was said.
-	bool has_unread() const
-	{
-		int bytes = 0;
-
-		EXPECT_EQ(ioctl(fd_, SIOCOUTQ, &bytes), 0);
-		return bytes > 0;
 	}
 	bool say(const message &m)
 	{

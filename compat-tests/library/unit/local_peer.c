@@ -83,23 +83,13 @@ bool hostile_peer_sees_closed(const struct hostile_peer *peer)
 	return atomic_load(&peer->link->lanes[0].closed);
 }
 
-static void publish_without_data(struct hostile_peer *peer, uint8_t kind)
+void hostile_peer_violate(struct hostile_peer *peer)
 {
 	struct lane_message *message = &peer->link->lanes[0].messages[peer->written & (LANE_MESSAGES - 1)];
 
-	message->kind = kind;
+	message->kind = UINT8_MAX;
 	atomic_store(&message->number, ++peer->written);
 	hostile_peer_announce(peer);
-}
-
-void hostile_peer_violate(struct hostile_peer *peer)
-{
-	publish_without_data(peer, UINT8_MAX);
-}
-
-void hostile_peer_abort(struct hostile_peer *peer)
-{
-	publish_without_data(peer, MESSAGE_ABORT);
 }
 
 uint32_t hostile_peer_published(const struct hostile_peer *peer)
@@ -144,7 +134,7 @@ void hostile_peer_clear_waits(struct hostile_peer *peer)
 	atomic_store(&peer->page->waits, 0);
 }
 
-bool hostile_peer_is_to_ring(const struct hostile_peer *peer)
+bool hostile_peer_is_to_wake(const struct hostile_peer *peer)
 {
 	return atomic_load(&peer->page->waits) & WAIT_IN_AGENT;
 }

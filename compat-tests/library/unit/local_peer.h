@@ -37,8 +37,6 @@ void hostile_peer_copies(struct hostile_peer *peer, bool is_in_copy);
 bool hostile_peer_sees_closed(const struct hostile_peer *peer);
 // Publishes a message of a kind that does not exist.
 void hostile_peer_violate(struct hostile_peer *peer);
-// Publishes and announces a message that takes no receive.
-void hostile_peer_abort(struct hostile_peer *peer);
 
 // The next functions are about the page of the CQ, which all peers of its queues share.
 // Takes the next stamp, as an honest peer does.
@@ -49,8 +47,8 @@ void hostile_peer_set_counter(struct hostile_peer *peer, uint32_t value);
 void hostile_peer_set_bits(struct hostile_peer *peer, uint32_t bits);
 // Says that no thread waits, nor the agent.
 void hostile_peer_clear_waits(struct hostile_peer *peer);
-// Whether the agent asks for rings.
-bool hostile_peer_is_to_ring(const struct hostile_peer *peer);
+// Whether the agent asks for wake-ups.
+bool hostile_peer_is_to_wake(const struct hostile_peer *peer);
 
 #ifdef __cplusplus
 }

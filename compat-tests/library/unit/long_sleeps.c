@@ -122,8 +122,10 @@ long __wrap_syscall(long number, ...)
 	is_several = number == SYS_futex_waitv && arguments[1];
 	is_sleep = number == SYS_futex && (int)arguments[1] == FUTEX_WAIT;
 	is_long = (is_several || is_sleep) && lasts && (is_several || ((const struct timespec *)arguments[3])->tv_sec);
-	if (is_long && is_several)
-		clock_gettime(CLOCK_MONOTONIC, &until), until.tv_sec += LONG_SEC;
+	if (is_long && is_several) {
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += LONG_SEC;
+	}
 	if (is_long)
 		arguments[3] = is_several ? (long)&until : (long)&time;
 	sleepers += is_sleep;

@@ -90,8 +90,3 @@ inline bool refuse_call(unsigned number, int error, unsigned flags = SECCOMP_FIL
 	};
 	return filter_calls(code, flags);
 }
-
-inline bool have_no_more_threads()
-{
-	return refuse_call(SYS_clone3, EAGAIN) && refuse_call(SYS_clone, EAGAIN);
-}

@@ -36,7 +36,7 @@ static void remove_news(struct loopback_news *news, struct loopback_endpoint *en
 	endpoint->has_news = false;
 }
 
-void endpoint_call_agent(struct loopback_endpoint *endpoint)
+void endpoint_wake_agent(struct loopback_endpoint *endpoint)
 {
 	if (add_news(endpoint))
 		device_wake(endpoint->device->nic);
@@ -76,14 +76,14 @@ struct loopback_endpoint *endpoint_with_news(struct loopback_device *device)
 	return endpoint;
 }
 
-/* A full socket has rung already. An end that is gone needs no ring, nor one whose socket the program has closed. */
+/* Behind a full socket there is a wake-up already. An end that is gone needs none, nor one whose socket the program has closed. */
 static bool is_needless(int error)
 {
 	return error == EAGAIN || error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == EBADF || error == ENOTSOCK;
 }
 
 /* 0 or errno: the peer has not been woken. */
-static int ring(struct loopback_endpoint *endpoint)
+static int wake_peer(struct loopback_endpoint *endpoint)
 {
 	struct iovec byte = {&(char){0}, 1};
 	const struct msghdr message = {.msg_iov = &byte, .msg_iovlen = 1};
@@ -94,17 +94,17 @@ static int ring(struct loopback_endpoint *endpoint)
 	return is_needless(errno) ? 0 : errno;
 }
 
-void endpoint_ring(struct loopback_endpoint *endpoint)
+void endpoint_wake_peer(struct loopback_endpoint *endpoint)
 {
-	if (!ring(endpoint))
+	if (!wake_peer(endpoint))
 		return;
-	atomic_store(&endpoint->must_ring, true);
-	endpoint_call_agent(endpoint);
+	atomic_store(&endpoint->must_wake_peer, true);
+	endpoint_wake_agent(endpoint);
 }
 
-bool endpoint_ring_again(struct loopback_endpoint *endpoint)
+bool endpoint_wake_peer_again(struct loopback_endpoint *endpoint)
 {
-	int error = atomic_exchange(&endpoint->must_ring, false) ? ring(endpoint) : 0;
+	int error = atomic_exchange(&endpoint->must_wake_peer, false) ? wake_peer(endpoint) : 0;
 
 	if (!error)
 		return true;
@@ -112,7 +112,7 @@ bool endpoint_ring_again(struct loopback_endpoint *endpoint)
 		device_lost(endpoint->device->nic, "sendmsg()", error);
 		return true;
 	}
-	atomic_store(&endpoint->must_ring, true);
+	atomic_store(&endpoint->must_wake_peer, true);
 	add_news(endpoint);
 	return false;
 }
