@@ -16,11 +16,15 @@ int main(void)
 	send = new_message(&nic);
 	vi = accept_client(&nic, "hello_server", NULL, receive);
 
-	/* Waits until the first receive of the VI's queue is done, and takes it off: it is the one that was posted first. */
+	/*
+	 * Waits until the first receive of the VI's queue is done, and takes it off: it is the one that was posted first. If the
+	 * connection is lost, that ends the wait only while a receive is posted: see error_handler.c.
+	 */
 	must_be_done(VipRecvWait(vi, VIP_INFINITE, &done), &done, "cannot receive");
 	printf("the client says: %.*s\n", TEXT_SIZE, receive->text);
 	send_text(vi, send, "hello, client");
 
+	/* The answer is sent: VipSendWait has said so, and the NIC delivers it before the client hears of the end. */
 	must(VipDisconnect(vi), "cannot disconnect");
 	close_nic(&nic);
 	return 0;

@@ -191,6 +191,14 @@ def iso(text, form):
     return datetime.datetime.strptime(text, form).date().isoformat()
 
 
+class Packages(unittest.TestCase):
+    def test_rpms_have_the_data_that_debians_packages_have(self):
+        data = {line.partition("usr/share/vipl/")[2] for path in SOURCES.glob("debian/*.install")
+                for line in read(path).split() if "usr/share/vipl/" in line}
+        spec = read(SOURCES / "packaging/libvipl.spec")
+        self.assertEqual(set(re.findall(r"(?m)^%{_datadir}/vipl/(\S+)", spec)), data)
+
+
 class Release(unittest.TestCase):
     def test_its_version_is_the_same_everywhere(self):
         version = found(r"^project\(libvipl VERSION (\S+)", "CMakeLists.txt")

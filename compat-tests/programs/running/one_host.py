@@ -78,12 +78,13 @@ class Launchers(Running):
 
     def test_mpich(self):
         self.need("mpiexec.hydra")
+        self.environment["SLURM_PROCID"] = "0"  # as in a script of sbatch
         self.launch(command_of("mpiexec.hydra"))
 
     def test_open_mpi(self):
         self.need("mpirun.openmpi")  # mpirun may be another's
         self.need_interface()
-        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        self.environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", SLURM_PROCID="0")
         self.launch(command_of("mpirun").replace("mpirun", "mpirun.openmpi"))
 
     def test_ssh(self):
