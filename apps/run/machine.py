@@ -33,7 +33,7 @@ def lacks_drivers(elf):
 def ask_vip_info(libraries, *options, **environment):
     """Returns the object that it prints, and what it says beside that; nothing where that cannot be understood."""
     environment = {"LD_LIBRARY_PATH": ":".join(libraries.values()),
-                   "VIPL_ADDRESS_BYTES": os.environ.get("VIPL_ADDRESS_BYTES", "6"), **environment}
+                   "VIPL_ADDRESS_BYTES": os.environ.get("VIPL_ADDRESS_BYTES", "6"), "VIPL_LOG": "warning,plain", **environment}
     try:
         done = subprocess.run([HOME + "/vip_info", "--json", *options], stdin=subprocess.DEVNULL, capture_output=True,
                               env=environment, check=False, timeout=LOOK_LIMIT)

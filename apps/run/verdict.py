@@ -34,19 +34,23 @@ def few_of(names):
     return ", ".join(map(shown, names[:MOST_NAMED])) + ", ..." * (len(names) > MOST_NAMED)
 
 
+def is_gnus(linker):
+    """Whether a dynamic linker is GNU's, perhaps by another name."""
+    return bool(GNU_LINKER.fullmatch(linker) or GNU_LINKER.fullmatch(os.path.realpath(linker)))
+
+
 def trace(path, elf, environment):
     """Returns what GNU's dynamic linker says, which runs nothing of the program but its auditors. Another linker might run all
     of it, so this asks none."""
-    if not GNU_LINKER.fullmatch(elf.interpreter) or elf.has_auditors:
+    if not is_gnus(elf.interpreter) or elf.has_auditors:
         return ""
-    linker = elf.interpreter
     tracing = {"LC_ALL": "C", "LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
     try:
-        done = subprocess.run([linker, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        done = subprocess.run([elf.interpreter, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               errors="surrogateescape", env={**environment, **tracing}, timeout=LINKER_LIMIT, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         return "error while loading: %s" % error
-    return done.stdout
+    return done.stdout + "\nerror while loading: killed by signal %d" % -done.returncode * (done.returncode < 0)
 
 
 def lacks_of_file(said, elf):
@@ -67,13 +71,13 @@ def lacks_of_file(said, elf):
 def lacks_of_script(path, preload):
     """Says where the script puts other directories before libvipl's, or forgets libvipl's."""
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read(MOST_READ).splitlines()
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+            lines = file.read(MOST_READ).split("\n")
     except OSError as error:
         yield "it cannot be read: %s" % error.strerror
         return
-    runs = re.match(r"#!\s*([^\s\0]+)", lines[0]) if lines else None
-    if runs and not os.access(runs[1], os.X_OK):
+    runs = re.match(r"#![ \t]*([^ \t\0]+)", lines[0])  # to Linux a carriage return is a part of the name
+    if runs and not (os.path.isfile(runs[1]) and os.access(runs[1], os.X_OK)):
         yield "there is no %s, which has to run it" % shown(runs[1])
     for number, line in enumerate(lines, 1):
         sets = None if line.lstrip().startswith("#") else SETS.search(line)
@@ -185,6 +189,8 @@ def judge(path, elf, is_script, libraries, directory, environment, preload, lack
     if lacks:
         say("not ready: " + "; ".join(lacks))
         return NOT_READY
-    remarks = doubt(elf, text, said, preload), None if has_rdma else "for this machine only: there is no RDMA device"
+    remarks = [doubt(elf, text, said, preload), None if has_rdma else "for this machine only: there is no RDMA device"]
+    if elf and not is_gnus(elf.interpreter):
+        remarks.append("its libraries were not looked for, as %s is not GNU's dynamic linker" % shown(elf.interpreter))
     say(", but ".join(["ready", "; ".join(filter(None, remarks))]).removesuffix(", but "))
     return READY

@@ -97,12 +97,22 @@ struct entry {
 	uint8_t address[LONG_HOST_LEN];
 };
 
+/* Of a line that is longer than its buffer. What comes there is no line of its own. */
+static void skip_rest(FILE *file, const char *line)
+{
+	int next = 0;
+
+	while (!strchr(line, '\n') && next != '\n' && next != EOF)
+		next = getc(file);
+}
+
 /* The next one that has a name and an address; false at the end. */
 static bool read_entry(const struct nic *nic, FILE *file, struct entry *entry)
 {
 	char line[512], address[64];
 
 	while (fgets(line, sizeof(line), file)) {
+		skip_rest(file, line);
 		line[strcspn(line, "#\n")] = '\0';
 		if (sscanf(line, "%255s %63s", entry->name, address) == 2 &&
 		    parse_address(nic, address, entry->address))

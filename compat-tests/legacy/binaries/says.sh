@@ -109,6 +109,16 @@ script 1 'not ready: its line 2 changes LD_LIBRARY_PATH: try --preload' 'LD_LIBR
 script 0 "$is_script" 'LD_LIBRARY_PATH=/opt/via:$LD_LIBRARY_PATH' --preload
 printf '#!/opt/no/shell\n' >"$work/script"
 verdict 1 'not ready: there is no /opt/no/shell, which has to run it' "$vip_run" --check -n nic0=via_lo "$work/script"
+printf '#!/bin/sh\r\n' >"$work/script"
+verdict 1 'not ready: there is no /bin/sh\\x0d, which has to run it' "$vip_run" --check -n nic0=via_lo "$work/script"
+printf '#!/tmp\n' >"$work/script"
+verdict 1 'not ready: there is no /tmp, which has to run it' "$vip_run" --check -n nic0=via_lo "$work/script"
+gzip <"$program" >"$work/script"
+verdict 1 'not ready: .*/script is neither a Linux program \(ELF\) nor a script' "$vip_run" --check -n nic0=via_lo "$work/script"
+
+# The reason why a NIC cannot be used is the library's.
+verdict 1 'not ready: nic0: there is no RDMA device.*|not ready: nic0: .*none.* is called nosuch.*' \
+    "$vip_run" --check -n nic0=nosuch "$program"
 mkdir -p "$work/closed/within"
 chmod 0 "$work/closed"
 passing=()

@@ -205,6 +205,13 @@ TEST_F(Names, JunkLinesAreSkipped)
 			 {{"alpha", "10.1.1.9"}});
 }
 
+// What stands behind the bytes that are read at once is not taken for a line.
+TEST_F(Names, LongLinesAreOneLineEach)
+{
+	expect_addresses(std::string(511, '#') + "alpha 10.6.6.6\n" + std::string(1022, '#') + "alpha 10.6.6.6\nalpha 10.1.1.9",
+			 {{"alpha", "10.1.1.9"}, {"alpha", "", 1}});
+}
+
 TEST_F(Names, LoopbackInTheHostsFileMeansThisNicsOwnAddress)
 {
 	expect_addresses("me 127.0.1.1\n", {{"me", "10.9.9.1"}});
