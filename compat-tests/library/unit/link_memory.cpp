@@ -27,13 +27,13 @@ namespace
 
 constexpr size_t KIB = 1024;
 
-std::vector<int> files; // of links that were made since this shall be kept
+std::vector<int> kept_files; // of links that were made since this shall be kept
 bool keeps_files = false;
 
 void keep_file(const char *name, int fd)
 {
 	if (keeps_files && !strcmp(name, "vipl-link"))
-		files.push_back(dup(fd));
+		kept_files.push_back(dup(fd));
 }
 
 // The number of this process's mappings with such a name.
@@ -52,7 +52,7 @@ size_t links()
 {
 	size_t bytes = 0;
 
-	for (const int fd : files) {
+	for (const int fd : kept_files) {
 		struct stat status{};
 		EXPECT_EQ(fstat(fd, &status), 0);
 		bytes += static_cast<size_t>(status.st_blocks) * 512; // the unit
@@ -112,7 +112,7 @@ TEST_F(LinkMemory, OfAConnectionIsAsMuchAsItUses)
 {
 	passing_child({}, [this] {
 		connect_pair();
-		ASSERT_EQ(files.size(), 1u);
+		ASSERT_EQ(kept_files.size(), 1u);
 		EXPECT_GT(links(), 0u);
 		EXPECT_LE(links(), 24 * KIB);
 		for (unsigned i = 0; i < 3000; i++) {

@@ -26,7 +26,7 @@ TEST(Problems, EachPortThatCannotBeUsedIsNamed)
 		ports[i].reason = CANDIDATE_PORT_DOWN;
 		strcpy(ports[i].why, "the port is down");
 	}
-	const candidates list = {ports.data(), ports.size()};
+	const candidates list = {ports.data(), ports.size(), true};
 	find_problems(
 		&list,
 		[](void *context, const char *, const char *problem, const char *) {
