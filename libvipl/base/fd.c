@@ -7,6 +7,7 @@
  */
 #include "fd.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -70,7 +71,7 @@ int fd_check_room(unsigned count)
 	if (getrlimit(RLIMIT_NOFILE, &most))
 		return 0;
 	/* From the highest number down, since free numbers are there first. */
-	for (int fd = (int)most.rlim_cur - 1; fd > STDERR_FILENO && found < count; fd--) {
+	for (int fd = most.rlim_cur < INT_MAX ? (int)most.rlim_cur - 1 : INT_MAX; fd > STDERR_FILENO && found < count; fd--) {
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;
 		if (errno != EBADF) /* a filter of system calls refuses to tell */
