@@ -118,10 +118,11 @@ void post_send(struct vi *vi, struct input *input)
 	send.length = work.length;
 	workqueue_lock(&vi->send);
 	while (times-- && work_count(&vi->send) < SENDS_MOST) {
-		*work_at(&vi->send, vi->send.tail) = work;
-		if (world.device->ops->post_send(vi->endpoint, &send))
+		*work_at(&vi->send, vi->send.tail++) = work; /* before it is posted: it may complete at once */
+		if (world.device->ops->post_send(vi->endpoint, &send)) {
+			vi->send.tail--;
 			break;
-		vi->send.tail++;
+		}
 	}
 	workqueue_unlock(&vi->send);
 	memory_check();
