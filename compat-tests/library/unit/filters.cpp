@@ -281,7 +281,7 @@ TEST_F(Confined, TheAgentWakesThePeerInPlaceOfAThreadThatMayNot)
 		make_pair();
 		const VIP_UINT32 *status = &posted_receive(b, 0, {{memory.data(), 64}})->CS.Status;
 
-		std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until ticks end
+		await_rest();
 		std::thread([&] { // it alone
 			EXPECT_TRUE(refuse_call(SYS_sendto, EPERM, 0) && refuse_call(SYS_sendmsg, EPERM, 0));
 			posted_send(a, 1, {{memory.data(100), 8}});

@@ -16,6 +16,7 @@
 #include "core/vi.h"
 #include "loopback/cq_page.h"
 #include "loopback/link.h"
+#include "loopback/loopback.h"
 
 void *shim_object_at(VIP_PVOID handle, int kind)
 {
@@ -77,6 +78,18 @@ bool shim_agent_is_lost(void *handle)
 	if (nic)
 		nic_put(nic);
 	return is_lost;
+}
+
+bool shim_agent_looks_by_itself(void *handle)
+{
+	struct nic *nic = nic_get(handle);
+	bool looks;
+
+	pthread_mutex_lock(&nic->lock);
+	looks = atomic_load(&((struct loopback_device *)nic->device)->ticks);
+	pthread_mutex_unlock(&nic->lock);
+	nic_put(nic);
+	return looks;
 }
 
 void shim_agent_hold(void *handle, bool hold)

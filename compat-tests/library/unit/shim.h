@@ -38,6 +38,8 @@ bool shim_agent_is_lost(void *nic);
 
 // From now on the NIC's agent does nothing, or it does.
 void shim_agent_hold(void *nic, bool hold);
+// Whether the agent of via_lo looks at CQs by a timer. If not, it is woken for what comes.
+bool shim_agent_looks_by_itself(void *nic);
 
 // ---- the lock ----
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "support.h"
 
+#include "shim.h"
+
 #include <arpa/inet.h>
 #include <chrono>
 #include <cstdlib>
@@ -218,6 +220,11 @@ void NicTest::open_with_cqs_of(int entries)
 		d.max_cqe = entries;
 		d.resize_cq = false;
 	});
+}
+
+void NicTest::await_rest() const
+{
+	EXPECT_TRUE(eventually([this] { return !shim_agent_looks_by_itself(nic); }));
 }
 
 void NicTest::close()

@@ -102,6 +102,8 @@ class NicTest : public testing::Test
 	// Opens a device whose CQs have at most so many entries, and cannot be resized.
 	void open_with_cqs_of(int entries);
 	void close();
+	// On via_lo: until the library does not look at CQs by itself, because the program does not poll.
+	void await_rest() const;
 	// Closes the NIC, and makes the fake what it is at the beginning of a test.
 	void start_over();
 	void options(const std::function<void(fake_options &)> &change);

@@ -4,9 +4,7 @@
 #include "hostile.h"
 #include "old_kernel.h"
 
-#include <chrono>
 #include <fcntl.h>
-#include <thread>
 #include <unistd.h>
 
 namespace
@@ -35,11 +33,6 @@ class WakeUps : public HostileTest
 	{
 		return __atomic_load_n(&at(number)->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
 	}
-	// Until the library no longer looks by itself, because the program does not poll.
-	static void rest()
-	{
-		std::this_thread::sleep_for(std::chrono::milliseconds(300));
-	}
 
 	Peer of_a, of_b;
 };
@@ -48,7 +41,7 @@ class WakeUps : public HostileTest
 TEST_F(WakeUps, ThatDoNotComeBeforeTheEndOfAConnectionAreAskedForAgain)
 {
 	connect_hostile(b, of_b, "other");
-	rest();
+	await_rest();
 	hostile_peer_clear_waits(of_a.get());
 	send(of_b);
 	end(of_a);
@@ -116,7 +109,7 @@ TEST_F(ScarceMemory, AWakeUpForWhichThereIsNoMemoryIsTriedAgain)
 	open("via_lo");
 	make_pair();
 	const VIP_UINT32 *status = &posted_receive(b, 0, {{memory.data(), 64}})->CS.Status;
-	std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until the library does not look by itself
+	await_rest();
 	fail_wakes(kFailures);
 	posted_send(a, 1, {{memory.data(100), 8}});
 	EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; }));

@@ -8,8 +8,6 @@
 #include "support.h"
 
 #include <atomic>
-#include <chrono>
-#include <thread>
 
 namespace
 {
@@ -219,7 +217,7 @@ TEST_F(NoWords, TheAgentTakesAMessageThatAHandlerWaitsForWhileAnotherOneRuns)
 		ASSERT_EQ(VipRecvNotify(other.to, &called, count), VIP_SUCCESS);
 		send(one, 0);
 		handler.await();
-		std::this_thread::sleep_for(std::chrono::milliseconds(300)); // until the library does not look by itself
+		await_rest();
 		const VIP_UINT32 *status = &posted_receive(other.to, 1, {{memory.data(), 8}})->CS.Status;
 		posted_send(other.from, 301, {{memory.data(100), 8}}); // it does not poll
 		EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; }));
