@@ -218,7 +218,7 @@ def case_running(_):
 def slurm(at):
     """A cluster of both hosts, for the duration of the block. Guests have no cgroups of version 2, which Slurm would take."""
     env = {"SLURM_CONF": at + "/slurm.conf"}
-    conf = page.slurm_conf(at, {host.name: host.ipv4 for host in (SERVER, CLIENT)})
+    conf = page.slurm_conf(at, {host.name: host.ipv4 for host in (SERVER, CLIENT)}, 1)
     jobs = []
     for host in SERVER, CLIENT:
         host.run("mkdir -p %s/state %s/spool; echo CgroupPlugin=cgroup/v1 >%s/cgroup.conf; cat >%s/slurm.conf <<'END'\n%sEND"

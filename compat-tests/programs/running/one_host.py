@@ -99,7 +99,7 @@ class Launchers(Running):
         host = socket.gethostname().partition(".")[0]
         for name in "state", "spool":
             (self.at / name).mkdir()
-        self.write("slurm.conf", page.slurm_conf(self.at, {host: ADDRESS}).replace("CPUs=1", "CPUs=2"))
+        self.write("slurm.conf", page.slurm_conf(self.at, {host: ADDRESS}, 2))
         self.environment.update(SLURM_CONF=str(self.at / "slurm.conf"))
         for daemon in "slurmctld", "slurmd":
             process = subprocess.Popen(["/usr/sbin/" + daemon, "-D"], env=self.environment, stdout=subprocess.DEVNULL,

@@ -45,8 +45,9 @@ PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
 
-def slurm_conf(at, addresses):
-    """A cluster of hosts, with their addresses, of which the first one has the controller. Its files are in the directory "at"."""
+def slurm_conf(at, addresses, ranks):
+    """A cluster of hosts, with their addresses, for so many ranks on each. The first one has the controller. Its files are in the
+    directory "at"."""
     first, address = next(iter(addresses.items()))
     return CLUSTER.format(first=first, address=address, at=at) + "".join(
-        "NodeName=%s NodeAddr=%s CPUs=1 State=UNKNOWN\n" % node for node in addresses.items())
+        "NodeName=%s NodeAddr=%s CPUs=%d State=UNKNOWN\n" % (*node, ranks) for node in addresses.items())
