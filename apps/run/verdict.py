@@ -46,8 +46,9 @@ def trace(path, elf, environment):
         return ""
     tracing = {"LC_ALL": "C", "LD_TRACE_LOADED_OBJECTS": "1", "LD_WARN": "yes", "LD_BIND_NOW": "yes"}
     try:
-        done = subprocess.run([elf.interpreter, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              errors="surrogateescape", env={**environment, **tracing}, timeout=LINKER_LIMIT, check=False)
+        done = subprocess.run([elf.interpreter, path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, errors="surrogateescape",
+                              env={**environment, **tracing}, timeout=LINKER_LIMIT, check=False)
     except (OSError, subprocess.SubprocessError) as error:
         return "error while loading: %s" % error
     return done.stdout + "\nerror while loading: killed by signal %d" % -done.returncode * (done.returncode < 0)

@@ -3,7 +3,7 @@
  * Sends that need the peer's help: long messages in pieces through the ring, RDMA that the kernel
  * does not let us do ourselves, Reliable Reception without direct access. An endpoint
  * has one at a time. The thread that polls the send CQ goes on with it: the program's, or the agent, which the
- * peer's ring wakes.
+ * peer wakes.
  */
 #include <string.h>
 
@@ -225,7 +225,7 @@ static bool is_pending(const struct loopback_endpoint *endpoint)
 
 void loopback_advance(struct loopback_endpoint *endpoint)
 {
-	bool rings = false;
+	bool must_wake = false;
 
 	if (!endpoint->out || atomic_load_explicit(&endpoint->stopped, memory_order_relaxed))
 		return;
@@ -233,15 +233,15 @@ void loopback_advance(struct loopback_endpoint *endpoint)
 		while (is_pending(endpoint) && step(endpoint))
 			;
 		if (!is_pending(endpoint)) {
-			if (rings) /* not any more */
+			if (must_wake) /* not any more */
 				atomic_store(&endpoint->out->sender_waits, 0);
 			return;
 		}
-		/* When we ring, the peer's agent first takes messages, and then looks at this flag. If the flag was set already, we have
-		   woken_by_peer for it. */
-		rings |= !atomic_exchange(&endpoint->out->sender_waits, 1);
+		/* The peer's agent, when it is woken, first takes messages, and then looks at this flag. If the flag was set already,
+		   we have woken that agent. */
+		must_wake |= !atomic_exchange(&endpoint->out->sender_waits, 1);
 		atomic_thread_fence(memory_order_seq_cst);
 	} while (step(endpoint));
-	if (rings)
+	if (must_wake)
 		endpoint_wake_peer(endpoint);
 }

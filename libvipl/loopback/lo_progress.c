@@ -191,7 +191,7 @@ static void expel(struct loopback_endpoint *endpoint)
 
 /*
  * Of a page whose other peers stay. This one may have cleared the bit, and its wake-up is unread in the socket, or it has ended
- * before it rang. It clears no bit any more: see take_waits() of lo_lane_out.c.
+ * before it sent that. It clears no bit any more: see take_waits() of lo_lane_out.c.
  */
 static void replace_wake(struct loopback_cq *cq)
 {
@@ -224,17 +224,17 @@ int loopback_serve(struct device *base)
 	struct loopback_device *device = (struct loopback_device *)base;
 	unsigned count = endpoints_with_news(device); /* each once: those that call again are behind these */
 	struct loopback_endpoint *endpoint;
-	bool has_rung = true;
+	bool has_woken = true;
 
 	if (count > MOST_NEWS) {
 		count = MOST_NEWS;
 		device_wake(device->nic);
 	}
 	for (; count && (endpoint = endpoint_with_news(device)); count--) {
-		has_rung &= endpoint_wake_peer_again(endpoint);
+		has_woken &= endpoint_wake_peer_again(endpoint);
 		loopback_woken_by_peer((struct device_endpoint *)endpoint);
 	}
-	return has_rung ? -1 : WAKE_AGAIN_MSEC;
+	return has_woken ? -1 : WAKE_AGAIN_MSEC;
 }
 
 void loopback_progress_link(struct loopback_endpoint *endpoint)

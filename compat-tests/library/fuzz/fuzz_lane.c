@@ -19,7 +19,7 @@ static void wait_for(struct vi *vi, struct input *input)
 	world_poll(cq);
 }
 
-/* A peer may ring whenever it likes. */
+/* A peer may send a wake-up whenever it likes. */
 static void serve(struct vi *vi, struct input *input)
 {
 	(void)input;
@@ -100,7 +100,7 @@ static void check_all_told(void)
 {
 	for (unsigned i = 0; i < VIS; i++)
 		if (world.vis[i].peer.page)
-			atomic_store(&world.vis[i].peer.page->waits, 0); /* no peer rings any more */
+			atomic_store(&world.vis[i].peer.page->waits, 0); /* no peer wakes the agent any more */
 	/* By the first round the device learns that the program polls. */
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned v = 0; v < VIS; v++)
