@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deferred work: which queues of a CQ have some, and the threads that do it. */
+/* Backlogs: which queues of a CQ have one, and the threads that submit them. */
 #include "deferred.h"
 
 #include "base/cancel.h"
@@ -14,39 +14,12 @@ void deferred_init(struct cq_deferred *deferred)
 	TAILQ_INIT(&deferred->crowded[false]);
 	TAILQ_INIT(&deferred->crowded[true]);
 	TAILQ_INIT(&deferred->ready);
-	TAILQ_INIT(&deferred->due);
-}
-
-void deferred_add(struct workqueue *queue)
-{
-	struct cq_deferred *deferred = &queue->cq->deferred;
-
-	if (queue->deferred.is_due)
-		return;
-	queue->deferred.is_due = true;
-	TAILQ_INSERT_TAIL(&deferred->due, queue, deferred.in_due);
-	deferred->pending = true;
-	atomic_fetch_or(&deferred->maybe, DEFERRED_DUE);
-}
-
-/* The CQ's lock is held. */
-static void remove_due(struct workqueue *queue)
-{
-	if (queue->deferred.is_due)
-		TAILQ_REMOVE(&queue->cq->deferred.due, queue, deferred.in_due);
-	queue->deferred.is_due = false;
 }
 
 void deferred_leave_to_agent(struct cq *cq)
 {
 	if (cq->deferred.pending)
 		agent_wake(cq->nic);
-}
-
-void deferred_forget(struct workqueue *queue)
-{
-	backlog_remove(queue);
-	remove_due(queue);
 }
 
 /* The CQ's lock is held. NULL: the queue is in no list of backlogs. */
@@ -75,10 +48,9 @@ void backlog_add(struct workqueue *queue, bool crowded)
 
 	move_to_list(queue, crowded ? &deferred->crowded[queue->is_receive] : &deferred->waiting);
 	queue->deferred.has_backlog = true;
-	deferred->backlogs += is_new;
-	atomic_fetch_or(&deferred->maybe, DEFERRED_BACKLOG);
 	if (!is_new)
 		return;
+	atomic_fetch_add(&deferred->backlogs, 1);
 	atomic_store(&deferred->is_served, true); /* there was no room just now */
 	agent_wake(queue->cq->nic);		  /* the program may not ask for completions */
 }
@@ -86,7 +58,7 @@ void backlog_add(struct workqueue *queue, bool crowded)
 void backlog_remove(struct workqueue *queue)
 {
 	move_to_list(queue, NULL);
-	queue->cq->deferred.backlogs -= queue->deferred.has_backlog;
+	atomic_fetch_sub(&queue->cq->deferred.backlogs, queue->deferred.has_backlog);
 	queue->deferred.has_backlog = false;
 }
 
@@ -149,53 +121,11 @@ static bool submit_ready(struct cq *cq, unsigned most)
 	unsigned count = 0;
 
 	while (count < most && (queue = next_ready(cq))) {
-		queue->deferred.functions->submit(queue);
+		queue->deferred.submit(queue);
 		object_put(&queue->vi->object);
 		count++;
 	}
 	return count;
-}
-
-/* The CQ's lock is held. `owner`: the VI that a queue has to be of, or NULL. */
-static struct workqueue *find_due(const struct cq *cq, const struct object *owner)
-{
-	struct workqueue *queue;
-
-	TAILQ_FOREACH(queue, &cq->deferred.due, deferred.in_due)
-		if (!owner || &queue->vi->object == owner)
-			break;
-	return queue;
-}
-
-static struct workqueue *next_due(struct cq *cq, const struct object *owner)
-{
-	struct workqueue *queue;
-
-	lock_acquire(&cq->lock);
-	queue = find_due(cq, owner);
-	if (queue)
-		remove_due(queue);
-	lock_release(&cq->lock);
-	return queue;
-}
-
-/* The NIC's lock is held. */
-static void run_due(struct cq *cq, const struct object *owner)
-{
-	struct workqueue *queue;
-
-	while ((queue = next_due(cq, owner)))
-		queue->deferred.functions->run(queue);
-}
-
-static bool has_due(struct cq *cq, const struct object *owner)
-{
-	bool found;
-
-	lock_acquire(&cq->lock);
-	found = find_due(cq, owner);
-	lock_release(&cq->lock);
-	return found;
 }
 
 /* Leaves to the agent what this thread has not done of the pending work. */
@@ -205,23 +135,19 @@ static void leave_rest(struct cq *cq)
 	bool rest;
 
 	lock_acquire(&cq->lock);
-	rest = deferred->pending && (!TAILQ_EMPTY(&deferred->ready) || !TAILQ_EMPTY(&deferred->due));
+	rest = deferred->pending && !TAILQ_EMPTY(&deferred->ready);
 	deferred->pending = false;
 	lock_release(&cq->lock);
 	if (rest)
 		agent_wake(cq->nic);
 }
 
-void deferred_run(struct cq *cq, const struct object *owner)
+void deferred_run(struct cq *cq)
 {
 	int cancel = cancel_hold();
 
 	if (submit_ready(cq, MOST_AT_ONCE))
 		atomic_store(&cq->deferred.is_served, true);
-	if (has_due(cq, owner) && !pthread_mutex_trylock(&cq->nic->lock)) {
-		run_due(cq, owner);
-		pthread_mutex_unlock(&cq->nic->lock);
-	}
 	leave_rest(cq);
 	cancel_resume(cancel);
 }
@@ -229,35 +155,27 @@ void deferred_run(struct cq *cq, const struct object *owner)
 bool deferred_serve(struct cq *cq, bool may_skip, bool *progress)
 {
 	struct cq_deferred *deferred = &cq->deferred;
-	unsigned ready, maybe = atomic_load_explicit(&deferred->maybe, memory_order_acquire);
-	bool polled = false, backlogs;
+	unsigned ready;
+	bool polled;
 
 	/* The CQ's lock is left to the threads that use it. */
-	if (!maybe)
+	if (!atomic_load_explicit(&deferred->backlogs, memory_order_acquire))
 		return false;
-	if (atomic_exchange(&deferred->is_served, false) && may_skip && maybe == DEFERRED_BACKLOG)
+	if (atomic_exchange(&deferred->is_served, false) && may_skip)
 		return true;
 	lock_acquire(&cq->lock);
-	ready = deferred->backlogs;
-	if (ready) {
-		polled = cq_poll_locked(cq);
-		/* Room may have come without a completion, too. */
-		retry_all(deferred, &deferred->waiting);
-		retry_all(deferred, &deferred->crowded[false]);
-		retry_all(deferred, &deferred->crowded[true]);
-	}
+	ready = atomic_load(&deferred->backlogs);
+	polled = cq_poll_locked(cq);
+	/* Room may have come without a completion, too. */
+	retry_all(deferred, &deferred->waiting);
+	retry_all(deferred, &deferred->crowded[false]);
+	retry_all(deferred, &deferred->crowded[true]);
 	deferred->pending = false;
 	lock_release(&cq->lock);
 	submit_ready(cq, ready);
-	run_due(cq, NULL);
 	if (polled) {
 		cq_kick(cq);
 		*progress = true;
 	}
-	lock_acquire(&cq->lock);
-	backlogs = deferred->backlogs;
-	atomic_store(&deferred->maybe, (backlogs ? DEFERRED_BACKLOG : 0) |
-					       (TAILQ_EMPTY(&deferred->due) ? 0 : DEFERRED_DUE));
-	lock_release(&cq->lock);
-	return backlogs;
+	return atomic_load(&deferred->backlogs);
 }

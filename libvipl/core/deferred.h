@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deferred work: what a call has found and must not do under its locks. There are two kinds:
- *
- * - Queues with a backlog have descriptors that the device had no room for. Such a queue waits for a completion of its
- *   own, for room in its CQ, or for memory; then it is ready. The thread that releases the CQ's lock submits the backlogs
- *   that are ready. It takes only the queue's lock and the CQ's, so a call of the data path waits for no connection.
- * - Queues that are due have a function that runs with the NIC's lock. The agent runs it. So does a call that reports an
- *   error of this VI, if the lock is free.
- *
- * The agent looks at both, too. Only deferred.c changes the lists. It knows neither VIs nor descriptors: the functions
- * are workqueue_submit_backlog() and vi_run_deferred().
+ * Queues with a backlog have descriptors that the device had no room for. Such a queue waits for a completion of its
+ * own, for room in its CQ, or for memory; then it is ready. The thread that releases the CQ's lock submits the backlogs
+ * that are ready. It takes only the queue's lock and the CQ's, so a call of the data path waits for no connection. The
+ * agent looks, too. Only deferred.c changes the lists.
  */
 #ifndef VIPL_DEFERRED_H
 #define VIPL_DEFERRED_H
@@ -19,53 +13,34 @@
 #include <sys/queue.h>
 
 struct cq;
-struct object;
 struct workqueue;
 
 TAILQ_HEAD(queue_list, workqueue);
-
-/* What there may be in the lists. */
-enum { DEFERRED_BACKLOG = 1, DEFERRED_DUE = 2 };
 
 /* A part of struct cq; its lock guards all but the atomic members. Each look at the CQ needs the first two members. */
 struct cq_deferred {
 	unsigned crowd; /* queues in `crowded` */
 	bool pending;	/* there is work that neither a thread nor the agent has begun: for whoever releases the lock */
 	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
-	_Atomic unsigned maybe; /* DEFERRED_ bits */
-	unsigned backlogs; /* queues that have one */
+	_Atomic unsigned backlogs; /* queues that have one */
 	struct queue_list waiting, ready; /* of these: those that wait for a completion of their own; those that are ready */
 	struct queue_list crowded[2];	  /* the send queues, and the receive queues, that wait for room or memory */
-	struct queue_list due;
 };
 
-/*
- * A part of struct workqueue; its CQ's lock guards all but the functions. `has_backlog` is written with the queue's
- * lock, too, and read with either.
- */
+/* A part of struct workqueue; its CQ's lock guards the rest. `has_backlog` is written with the queue's lock, too, and read with either. */
 struct queue_deferred {
 	struct queue_list *backlog_in; /* NULL: there is none, or a thread is submitting it */
-	bool has_backlog, is_due;
-	const struct deferred_functions *functions;
-	TAILQ_ENTRY(workqueue) in_backlogs, in_due;
-};
-
-struct deferred_functions {
-	void (*submit)(struct workqueue *queue); /* with a reference to the VI */
-	void (*run)(struct workqueue *queue);	 /* [nic] */
+	bool has_backlog;
+	void (*submit)(struct workqueue *queue); /* with a reference to the VI: workqueue_submit_backlog() */
+	TAILQ_ENTRY(workqueue) in_backlogs;
 };
 
 void deferred_init(struct cq_deferred *deferred);
 
 /* In what follows the CQ's lock is held. */
 
-/* The queue is due: its function is to run. */
-void deferred_add(struct workqueue *queue);
 /* Leaves the work to the agent, for a caller that has to keep its locks. */
 void deferred_leave_to_agent(struct cq *cq);
-/* The queue goes: it leaves all lists. */
-void deferred_forget(struct workqueue *queue);
-
 /* The queue has a backlog, and it is the last in turn. `crowded`: it waits for room in the CQ, or for memory. */
 void backlog_add(struct workqueue *queue, bool crowded);
 void backlog_remove(struct workqueue *queue);
@@ -76,11 +51,8 @@ void backlogs_admit(struct cq *cq);
 
 /* In what follows no lock of a queue or a CQ is held. */
 
-/*
- * Does the work after a look at the CQ, without waiting for the NIC's lock. `owner`: the VI that the call is about, or the
- * CQ.
- */
-void deferred_run(struct cq *cq, const struct object *owner);
+/* Submits backlogs after a look at the CQ. */
+void deferred_run(struct cq *cq);
 /*
  * [nic] For the agent. Returns true while queues of the CQ have backlogs: then the agent must come again soon. With
  * `may_skip` it takes no lock if calls of the program submit the backlogs.

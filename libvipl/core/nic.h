@@ -54,6 +54,7 @@ struct nic {
 	_Atomic int gone;    /* the error by which a file of the device has said that it is gone; 0: none */
 	atomic_bool failed;  /* the device; only closing the NIC helps */
 	atomic_bool is_over; /* and its connections have ended: a wait for completions that goes on is in vain */
+	atomic_bool has_faults; /* VIs are broken or stalled, and the agent has not looked since */
 	unsigned changes;    /* of the device's addresses, LIDs and partitions that it has told of */
 	int64_t link_ends;   /* its port is down: when connections end, unless it is up by then; 0: it is not */
 	LIST_HEAD(, tag) tags;
@@ -89,6 +90,13 @@ static inline bool nic_is_lost(const struct nic *nic)
 static inline void agent_wake(struct nic *nic)
 {
 	sleeper_wake(&nic->agent.sleeper);
+}
+
+/* From any thread, which has set `broken` or `stalled` of a VI: the agent breaks or revives it. */
+static inline void nic_has_faults(struct nic *nic)
+{
+	atomic_store(&nic->has_faults, true);
+	agent_wake(nic);
 }
 
 /* From any thread: a read of one of the device's files has said by this error that it is gone. The agent fails the NIC. */

@@ -335,12 +335,22 @@ void vi_revive(struct vi *vi)
 	workqueue_set_mode(&vi->send, QUEUE_OPEN);
 }
 
-void vi_run_deferred(struct workqueue *queue)
+static void break_or_revive(struct vi *vi)
 {
-	if (atomic_load(&queue->vi->broken))
-		vi_break(queue->vi);
-	else if (atomic_load(&queue->vi->stalled))
-		vi_revive(queue->vi);
+	if (atomic_load(&vi->broken))
+		vi_break(vi);
+	else if (atomic_load(&vi->stalled))
+		vi_revive(vi);
+}
+
+void faults_serve(struct nic *nic)
+{
+	struct vi *vi;
+
+	if (!atomic_exchange(&nic->has_faults, false))
+		return;
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		break_or_revive(vi);
 }
 
 void vi_catch_up(struct vi *vi)
@@ -349,7 +359,7 @@ void vi_catch_up(struct vi *vi)
 	    !(atomic_load(&vi->broken) && atomic_load(&vi->state) == VIP_STATE_CONNECTED))
 		return;
 	pthread_mutex_lock(&vi->nic->lock);
-	vi_run_deferred(&vi->send);
+	break_or_revive(vi);
 	vi_await_end(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
 }

@@ -81,8 +81,6 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	return endpoint;
 }
 
-static const struct deferred_functions deferred_functions = {workqueue_submit_backlog, vi_run_deferred};
-
 /* The NIC's lock is held; `vi` has its tag. */
 static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
 {
@@ -104,9 +102,9 @@ static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive
 			    RECEIVE_DEPTH);
 	if (!receive_cq)
 		goto release_send_cq;
-	if (workqueue_init(&vi->send, send_cq, false, &deferred_functions))
+	if (workqueue_init(&vi->send, send_cq, false, workqueue_submit_backlog))
 		goto release_receive_cq;
-	if (workqueue_init(&vi->receive, receive_cq, true, &deferred_functions))
+	if (workqueue_init(&vi->receive, receive_cq, true, workqueue_submit_backlog))
 		goto destroy_send;
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)

@@ -87,7 +87,7 @@ VIP_RETURN vi_retire(struct vi *vi);
 /* After vi_retire(): waits until the caller has the only reference, and frees the VI. Takes the NIC's lock. */
 void vi_destroy(struct vi *vi);
 
-/* Does the VI's deferred work, for a caller that may wait for it. Takes the NIC's lock if there is any. */
+/* Breaks or revives the VI if it has to be, for a caller that may wait. Takes the NIC's lock only then. */
 void vi_catch_up(struct vi *vi);
 
 /* All of these: the NIC's lock is held. The ways between states are in state.c. */
@@ -129,7 +129,7 @@ void vi_break(struct vi *vi);
 void vi_revive(struct vi *vi);
 /* The device's addresses have changed. */
 void vi_follow(struct vi *vi);
-/* Does the deferred work of a queue that needs the NIC's lock: see deferred.h. */
-void vi_run_deferred(struct workqueue *queue);
+/* For the agent: breaks and revives the VIs that nic_has_faults() was called for. */
+void faults_serve(struct nic *nic);
 
 #endif

@@ -22,8 +22,7 @@ void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));
 }
 
-int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
-		   const struct deferred_functions *functions)
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, void (*submit)(struct workqueue *))
 {
 	queue->ring = pages_allocate(RING_BYTES);
 	if (!queue->ring || (cq->is_public && entries_admit(cq, queue))) {
@@ -36,8 +35,8 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
 	if (!cq->is_public)
 		cq->own = queue;
 	queue->is_receive = is_receive;
+	queue->deferred.submit = submit;
 	queue->ops = queue->vi->nic->device->ops;
-	queue->deferred.functions = functions;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
 	queue->sending = (struct device_send){.segments = &queue->segment, .count = 1};
 	return 0;
@@ -50,7 +49,7 @@ void workqueue_destroy(struct workqueue *queue)
 	if (cq->is_public)
 		entries_dismiss(cq, queue);
 	lock_acquire(&cq->lock);
-	deferred_forget(queue);
+	backlog_remove(queue);
 	lock_release(&cq->lock);
 	pages_free(queue->ring, RING_BYTES);
 }
@@ -129,7 +128,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 		return; /* it is the descriptor's, and no more */
 	atomic_compare_exchange_strong(&queue->vi->failure, &none, status);
 	atomic_store(&queue->vi->broken, true);
-	deferred_add(queue);
+	nic_has_faults(queue->vi->nic);
 }
 
 /* A descriptor with an error, or of a queue with a backlog. */
@@ -162,7 +161,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 void workqueue_stalled(struct workqueue *queue)
 {
 	atomic_store(&queue->vi->stalled, true);
-	deferred_add(queue);
+	nic_has_faults(queue->vi->nic);
 }
 
 void workqueue_part_done(struct workqueue *queue, uint32_t error)

@@ -80,9 +80,8 @@ struct workqueue {
 
 /* Makes a queue of memory in the VI. If it is not new it was the queue of an earlier VI. */
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
-/* [nic] `functions`: do the queue's deferred work. 0 or errno. */
-int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive,
-		   const struct deferred_functions *functions);
+/* [nic] `submit`: workqueue_submit_backlog(). 0 or errno. */
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, void (*submit)(struct workqueue *));
 /* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 

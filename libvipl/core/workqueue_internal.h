@@ -8,7 +8,7 @@
 /* The CQ's lock is held; a descriptor is posted. Returns its new Status. */
 uint32_t workqueue_complete_oldest(struct workqueue *queue, uint32_t status, uint32_t length,
 				   uint32_t immediate);
-/* An error on a connection: deferred work breaks it, with the NIC's lock. The CQ's is held. */
+/* An error on a connection: the agent breaks it. The CQ's lock is held. */
 void workqueue_note_error(struct workqueue *queue, uint32_t status);
 /* Completes all as flushed; both locks are held. */
 void workqueue_flush_locked(struct workqueue *queue);

@@ -23,6 +23,12 @@ static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descript
 			  : of_send[descriptor->CS.Control & VIP_CONTROL_OP_MASK];
 }
 
+/* After an error nothing more goes to the device, also before the agent ends the connection. */
+static bool is_open(const struct workqueue *queue)
+{
+	return queue->mode == QUEUE_OPEN && !atomic_load(&queue->vi->broken);
+}
+
 bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 {
 	queue->parts++;
@@ -198,7 +204,7 @@ static __attribute__((noinline)) void submit_slowly(struct workqueue *queue,
 	queue->credits = 0;
 	switch (queue->mode) {
 	case QUEUE_OPEN:
-		completed = submit_backlog(queue, why);
+		completed = is_open(queue) && submit_backlog(queue, why);
 		break;
 	case QUEUE_HOLDS:
 		completed = queue->is_receive && fail_if_bad(queue, descriptor);
@@ -215,7 +221,7 @@ static __attribute__((noinline)) void submit_slowly(struct workqueue *queue,
 
 	if (completed) {
 		lock_acquire(&queue->cq->lock);
-		cq_unlock_and_run(queue->cq, &vi->object, true, false, VIP_SUCCESS);
+		cq_unlock_and_run(queue->cq, &vi->object, true, VIP_SUCCESS);
 	}
 	vi_put(vi);
 }
@@ -275,7 +281,7 @@ static __attribute__((noinline)) VIP_RETURN post_with_checks(struct workqueue *q
 	if (tail - atomic_load_explicit(&queue->head, memory_order_acquire) >= QUEUE_DESCRIPTORS)
 		return overrun(queue, descriptor);
 	append_posted(queue, tail, operation(queue->is_receive, descriptor), descriptor);
-	if (queue->mode == QUEUE_OPEN && queue->submitted == tail) {
+	if (is_open(queue) && queue->submitted == tail) {
 		why = try_submit(queue, descriptor);
 		if (!why.hindrance) {
 			queue->credits = post_credits(queue, tail + 1);
@@ -387,7 +393,7 @@ void workqueue_submit_backlog(struct workqueue *queue)
 
 	workqueue_lock(queue);
 	queue->sending.by_library = thread_is_library ? POSTED_BY_LIBRARY : 0;
-	if (queue->mode == QUEUE_OPEN)
+	if (is_open(queue))
 		completed = submit_backlog(queue, (struct refusal){NOTHING, false, 0});
 	queue->sending.by_library = 0;
 	lock_release(&queue->lock);

@@ -27,10 +27,22 @@ static inline VIP_RETURN take_done(struct workqueue *queue, uint32_t head, VIP_D
 	return rc;
 }
 
-/* A caller that is told of the error that broke the VI shall find the VI in ERROR: see vi_catch_up(), too. */
-static bool has_broken_vi(const struct workqueue *queue)
+/*
+ * Releases the CQ's lock for a caller that is told of an error. Nothing that it posts after this goes out. The agent ends the
+ * connection: VipQueryVi and VipDisconnect wait for that.
+ */
+static __attribute__((noinline)) VIP_RETURN tell_error(struct workqueue *queue, struct cq *cq, bool polled)
 {
-	return atomic_load(&queue->vi->broken) || atomic_load(&queue->vi->stalled);
+	struct vi *vi = queue->vi;
+	bool held = object_hold(&vi->object);
+
+	cq_unlock_and_run(cq, &vi->object, polled, VIP_SUCCESS);
+	if (held) {
+		workqueue_lock(&vi->send); /* so that the next post looks whether the VI is broken */
+		workqueue_unlock(&vi->send);
+		vi_put(vi);
+	}
+	return VIP_DESCRIPTOR_ERROR;
 }
 
 /* ---- of a queue with a CQ of its own: the CQ's lock is held, and released here ---- */
@@ -41,7 +53,7 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 {
 	VIP_RETURN rc = take_done(queue, head, descriptor);
 
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, rc != VIP_SUCCESS && has_broken_vi(queue), rc);
+	return rc == VIP_SUCCESS ? cq_unlock_and_run(cq, &queue->vi->object, polled, rc) : tell_error(queue, cq, polled);
 }
 
 /* Polls, and takes the head if it is done then. */
@@ -53,7 +65,7 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queu
 
 	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return take_head(queue, cq, head, polled, descriptor);
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, false, take_nothing(queue, descriptor));
+	return cq_unlock_and_run(cq, &queue->vi->object, polled, take_nothing(queue, descriptor));
 }
 
 static inline VIP_RETURN take_own(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
@@ -91,7 +103,7 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 {
 	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
 	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
-	bool polled = false, run_deferred = false;
+	bool polled = false, has_done;
 	VIP_RETURN rc;
 
 	if (queue_has_done(queue))
@@ -100,14 +112,10 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 		polled = cq_poll_locked(cq);
 	else
 		return release_with(&queue->lock, take_nothing(queue, descriptor));
-	if (!queue_has_done(queue)) {
-		rc = take_nothing(queue, descriptor);
-	} else {
-		rc = take_done(queue, head, descriptor);
-		run_deferred = rc != VIP_SUCCESS && has_broken_vi(queue);
-	}
+	has_done = queue_has_done(queue);
+	rc = has_done ? take_done(queue, head, descriptor) : take_nothing(queue, descriptor);
 	lock_release(&queue->lock);
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, run_deferred, rc);
+	return has_done && rc != VIP_SUCCESS ? tell_error(queue, cq, polled) : cq_unlock_and_run(cq, &queue->vi->object, polled, rc);
 }
 
 static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor)

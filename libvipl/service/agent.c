@@ -29,8 +29,8 @@
 enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
 /*
- * Runs the deferred work of the NIC's CQs. Returns the msec until it has to be called again, or -1. It submits backlogs,
- * because the program may not poll. The pauses become longer while that makes no progress.
+ * Submits the backlogs of the NIC's CQs, because the program may not poll. Returns the msec until it has to be called again, or
+ * -1. The pauses become longer while that makes no progress.
  */
 static int serve_cqs(struct nic *nic)
 {
@@ -101,6 +101,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
+	faults_serve(nic);
 	msec = shorter(msec, ends_serve(nic));
 	msec = shorter(msec, device_serve(nic));
 	msec = shorter(msec, deadline_msec(listeners_serve(nic)));

@@ -26,15 +26,24 @@ class BusyNic : public NicTest
 			busy.get();
 		NicTest::TearDown();
 	}
-	// Another thread is in the midst of VipCreateVi until the test ends.
-	void be_busy()
+	// The next such call takes until the test ends.
+	void be_slow_in(const char *function)
 	{
-		fake_before("ibv_create_qp", 1, [this] {
+		fake_before(function, 1, [this] {
 			has_begun.set_value();
 			may_go_on.wait();
 		});
+	}
+	// Another thread is in the midst of VipCreateVi until the test ends.
+	void be_busy()
+	{
+		be_slow_in("ibv_create_qp");
 		busy = std::async(std::launch::async, [this] { make_vi(); });
-		has_begun.get_future().wait();
+		expect_begun();
+	}
+	void expect_begun()
+	{
+		EXPECT_EQ(has_begun.get_future().wait_for(std::chrono::milliseconds(PATIENCE)), std::future_status::ready);
 	}
 	void post_sends()
 	{
@@ -86,7 +95,9 @@ TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
 			posted_send(a, 0, {{memory.data(), 8}});
 			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
 			EXPECT_EQ(done, at(0));
+			uint64_t posts = fake_calls("ibv_post_send");
 			posted_send(a, 1, {{memory.data(), 8}});
+			EXPECT_EQ(fake_calls("ibv_post_send"), posts) << "it goes out after the error";
 		},
 		calling));
 	go_on.set_value();
@@ -96,6 +107,63 @@ TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
 	VIP_DESCRIPTOR *done;
 	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
 	EXPECT_EQ(done, at(1));
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+}
+
+// The device knows nothing of this error, and would go on.
+TEST_F(BusyNic, NoSendGoesOutAfterOneWhoseMemoryIsNotRegistered)
+{
+	VIP_DESCRIPTOR *bad = descriptor(0, {{memory.data(), 8}}), *done;
+
+	bad->DS[0].Local.Handle++;
+	be_busy();
+	EXPECT_TRUE(end(
+		[&] {
+			uint64_t posts = fake_calls("ibv_post_send");
+			EXPECT_EQ(post_send(a, bad), VIP_SUCCESS);
+			posted_send(a, 2, {{memory.data(), 8}});
+			EXPECT_EQ(fake_calls("ibv_post_send"), posts);
+		},
+		calling));
+	go_on.set_value();
+	busy.get();
+	go_on = std::promise<void>();
+	EXPECT_EQ(state_of(a), VIP_STATE_ERROR);
+	expect_sent(a, bad, VIP_STATUS_PROTECTION_ERROR);
+	expect_sent(a, at(2), VIP_STATUS_DESC_FLUSHED_ERROR);
+	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+}
+
+// Whoever tells of an error does not end the connection by itself.
+TEST_F(BusyNic, ADeviceThatTakesLongToStopAQueuePairHoldsUpNobodyWhoTakes)
+{
+	Vi c = make_vi(cq, cq), d = make_vi();
+	connect(c, d, "another");
+	posted_receive(d, 900, {{memory.data(64), 8}});
+	be_slow_in("ibv_modify_qp");
+	EXPECT_TRUE(end(
+		[&] {
+			VIP_DESCRIPTOR *done;
+			VIP_VI_HANDLE vi;
+			VIP_BOOLEAN is_receive;
+
+			fake_complete_next(a.qp, FAKE_SEND, IBV_WC_REM_OP_ERR);
+			posted_send(a, 0, {{memory.data(), 8}});
+			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(done, at(0));
+			EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+			expect_begun(); // another thread ends it
+			posted_send(c, 1, {{memory.data(), 8}});
+			EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+			EXPECT_EQ(VipSendDone(c, &done), VIP_SUCCESS);
+			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR) << "and is empty";
+			EXPECT_EQ(done, nullptr);
+		},
+		calling));
+	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 0) << "it has ended before its queue pair has stopped";
+	go_on.set_value();
+	EXPECT_EQ(state_of(a), VIP_STATE_ERROR);
+	go_on = std::promise<void>();
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 }
 

@@ -24,6 +24,7 @@ class Late : public Conversation
 	void TearDown() override
 	{
 		agents_hold(false);
+		agents_sleep_on(false);
 		connect_slowly(false);
 		Conversation::TearDown();
 	}
@@ -337,6 +338,50 @@ TEST_P(Late, ARequesterWhoseConfirmationIsTooLateAsksAgain)
 	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
 	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
 	expect_accepted(line, requested);
+}
+
+// ---- a connection that breaks ----
+
+TEST_P(Late, AnErrorIsToldAndTheStateIsKnownAtOnce)
+{
+	for (bool asks : {true, false}) {
+		b = make_vi();
+		connect(a, b, name + (asks ? "-a" : "-d"));
+		VIP_DESCRIPTOR *first = posted_receive(b, 0, {{memory.data(), 8}}),
+			       *second = posted_receive(b, 1, {{memory.data(8), 8}}), *done;
+		hold_agent();
+		posted_send(a, 2, {{memory.data(64), 9}});
+		expect_received(b, first, VIP_STATUS_LENGTH_ERROR);
+		if (asks) {
+			EXPECT_EQ(state_of(b), VIP_STATE_ERROR);
+			EXPECT_EQ(VipRecvDone(b, &done), VIP_DESCRIPTOR_ERROR);
+			EXPECT_EQ(done, second);
+			expect_received(b, posted_receive(b, 3, {}), VIP_STATUS_DESC_FLUSHED_ERROR);
+		}
+		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+		EXPECT_EQ(second->CS.Status & VIP_STATUS_ERROR_MASK, VIP_ULONG{VIP_STATUS_DESC_FLUSHED_ERROR});
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+		agents_hold(false);
+		while (VipRecvDone(b, &done) != VIP_DESCRIPTOR_ERROR || done || VipSendDone(a, &done) != VIP_DESCRIPTOR_ERROR || done)
+			;
+		connect(a, b, name + "-n");
+		expect_traffic(a, b);
+		disconnect_pair();
+	}
+}
+
+// It would see the error at its next look, too, which may be a second later.
+TEST_P(Late, AnErrorWakesTheAgent)
+{
+	b = make_vi();
+	connect(a, b, name);
+	VIP_DESCRIPTOR *r = posted_receive(b, 0, {{memory.data(), 8}});
+	agents_sleep_on(true);
+	EXPECT_TRUE(eventually([] { return agents_asleep() == 1; }));
+	posted_send(a, 1, {{memory.data(64), 9}});
+	expect_received(b, r, VIP_STATUS_LENGTH_ERROR);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
+	agents_sleep_on(false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Late, testing::Values(&VIA_LO, &RDMA), device_name);

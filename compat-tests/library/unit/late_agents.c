@@ -11,11 +11,13 @@
 #include "base/thread.h"
 
 #define NSEC_PER_SEC 1000000000
+#define LOOK_MSEC    1000 /* an agent sleeps no longer: base/sleeper.c */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t go_on = PTHREAD_COND_INITIALIZER;
 static bool holds;
-static atomic_bool is_slow;
+static atomic_bool is_slow, sleeps_on;
+static _Atomic unsigned asleep;
 static unsigned held; // agents, not other threads that sleep so
 static _Atomic long long ahead; // of the system's clock, in nanoseconds
 
@@ -37,6 +39,16 @@ unsigned agents_held(void)
 	return count;
 }
 
+void agents_sleep_on(bool sleep_on)
+{
+	sleeps_on = sleep_on;
+}
+
+unsigned agents_asleep(void)
+{
+	return asleep;
+}
+
 void clock_jump(int msec)
 {
 	ahead += msec * 1000000LL;
@@ -50,11 +62,25 @@ static struct timespec shifted(const struct timespec *time, long long by)
 }
 
 int __real_epoll_wait(int epoll_fd, struct epoll_event *events, int most, int msec);
+
+/* Until an event, if the agent has nothing to do at a time of its own. */
+static int sleep_on(int epoll_fd, struct epoll_event *events, int most, int msec)
+{
+	int count;
+
+	if (!thread_is_agent || msec < LOOK_MSEC || !sleeps_on)
+		return __real_epoll_wait(epoll_fd, events, most, msec);
+	asleep++;
+	count = __real_epoll_wait(epoll_fd, events, most, -1);
+	asleep--;
+	return count;
+}
+
 int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int most, int msec);
 
 int __wrap_epoll_wait(int epoll_fd, struct epoll_event *events, int most, int msec)
 {
-	const int count = __real_epoll_wait(epoll_fd, events, most, msec), error = errno;
+	const int count = sleep_on(epoll_fd, events, most, msec), error = errno;
 
 	if (!thread_is_agent || !msec) // or it only looks, perhaps with a lock
 		return count;

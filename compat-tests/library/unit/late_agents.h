@@ -13,6 +13,10 @@ extern "C" {
 void agents_hold(bool hold);
 // Those that stay there.
 unsigned agents_held(void);
+// From now on agents do not look by themselves once a second, but sleep until they are woken; or no longer.
+void agents_sleep_on(bool sleep_on);
+// Agents that have fallen asleep so, and sleep.
+unsigned agents_asleep(void);
 // From now on connect() succeeds later, where it would at once over TCP; or no longer.
 void connect_slowly(bool slowly);
 // The clock of the library jumps, though no time has passed.

@@ -26,6 +26,7 @@ TEST_F(Unreliable, VisOnOneCqComeBack)
 			else
 				expect_sent(a, s);
 		}
+		EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // this waits for a revival, during which messages are lost
 	}
 	EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_NOT_DONE) << "told twice";
 }
@@ -44,6 +45,7 @@ TEST_F(Unreliable, ASendThatFailsHereIsItsDescriptorsErrorOnly)
 	expect_sent(a, s[0], VIP_STATUS_TRANSPORT_ERROR);
 	expect_sent(a, s[1]);
 	expect_sent(a, s[2]);
+	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED); // waits for the revival
 	send(b, 8);
 	expect_received(a, own);
 	send(a, 8);
@@ -154,6 +156,7 @@ TEST_F(Unreliable, AMessageThatIsTooLongDuringARevivalIsTheNextReceivesError)
 	send(a, 9);
 	fake_before("ibv_modify_qp", 5, [&] { EXPECT_EQ(post_send(a, message(9)), VIP_SUCCESS); }); // the change to RTS
 	expect_received(b, receives[0], LENGTH);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // this waits for the revival, during which messages are lost
 	EXPECT_EQ(fake_take_misuse().size(), 1U) << "RTS was too late";
 	expect_sent(a, at(100));
 	expect_received(b, receives[1], LENGTH);
@@ -175,8 +178,8 @@ TEST_F(Unreliable, AnErrorBehindTheResetOfARevivalIsResetAgain)
 		EXPECT_EQ(ibv_modify_qp(fake_qp(b.qp), &attributes, IBV_QP_STATE), 0);
 	});
 	expect_received(b, receives[0], LENGTH);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // this waits for the revival, during which messages are lost
 	EXPECT_EQ(fake_take_misuse().size(), 1U) << "INIT was too late";
-	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // waits for the revival
 	send(a, 8);
 	expect_received(b, receives[1]);
 	expect_unharmed();
@@ -209,6 +212,7 @@ TEST_F(Unreliable, AReceiveThatIsRefusedInARevivalIsItsDescriptorsErrorOnly)
 	fake_fail("ibv_post_recv", 1, EIO);
 	expect_received(b, receives[0], LENGTH);
 	expect_received(b, receives[1], VIP_STATUS_TRANSPORT_ERROR);
+	EXPECT_EQ(state_of(b), VIP_STATE_CONNECTED); // waits for the revival
 	send(a, 8);
 	expect_received(b, receives[2]);
 	expect_unharmed();
