@@ -3,8 +3,8 @@
 #include "pvip.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "core/connecting.h"
-#include "core/listening.h"
+#include "connect/connecting.h"
+#include "connect/listening.h"
 #include "core/nic.h"
 #include "service/agent.h"
 

@@ -17,7 +17,8 @@
 #include "base/log.h"
 #include "base/user.h"
 #include "connect/connect.h"
-#include "core/listening.h"
+#include "connect/listening.h"
+#include "connect/vis.h"
 #include "service/agent.h"
 #include "service/notifier.h"
 

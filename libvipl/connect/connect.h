@@ -19,6 +19,7 @@
 #ifndef VIPL_CONNECT_H
 #define VIPL_CONNECT_H
 
+#include "core/target.h"
 #include "device.h"
 
 struct connector;    /* all of it of a NIC */
@@ -56,15 +57,6 @@ bool client_can_be_held(const struct conversation *client);
 bool client_waits(const struct conversation *client);
 
 /* ---- connection.c ---- */
-
-/* The end that a VI shall be connected to, by which endpoint, and what the VI says of itself. */
-struct target {
-	struct device_endpoint *endpoint;
-	struct connect_info own;
-	struct in6_addr host;
-	struct discriminator wanted;
-	int64_t deadline; /* of the attempt */
-};
 
 /* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
 VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);

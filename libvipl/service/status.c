@@ -20,7 +20,7 @@
 #include "base/strange.h"
 #include "base/closer.h"
 #include "base/user.h"
-#include "core/listening.h"
+#include "connect/listening.h"
 #include "core/nic.h"
 #include "vipl_names.h"
 

@@ -167,7 +167,7 @@ void world_destroy(void);
 bool world_poll(struct cq *cq);
 void vi_create(struct vi *vi);
 void vi_prepare(struct vi *vi);
-/* This and vi_stop() put the VI back into VI_IDLE, as libvipl/core/state.c does. Its descriptors are completed by then. */
+/* This and vi_stop() put the VI back into VI_IDLE, as libvipl/connect/state.c does. Its descriptors are completed by then. */
 void vi_reset(struct vi *vi);
 void vi_stop(struct vi *vi);
 /* Polls until no completion is left, since one poll reports a limited number. */

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 DEVICES = ["rdma", "loopback"]
-ORDER = [["base"], ["trace"], DEVICES, ["connect"], ["core"], ["service"], ["api"]]  # from below
+ORDER = [["base"], ["trace"], DEVICES, ["core"], ["connect"], ["service"], ["api"]]  # from below
 BETWEEN = ["cq_look.h", "device.h", "span.h"]
 RANK = {folder: rank for rank, folders in enumerate(ORDER) for folder in folders}
 

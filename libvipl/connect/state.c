@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of a VI and the ways between them. Connecting it is connecting.c's. */
-#include "vi.h"
+#include "vis.h"
 
 #include <errno.h>
 #include <sched.h>
 
 #include "base/deadline.h"
 #include "base/futex.h"
-#include "nic.h"
+#include "core/nic.h"
 
 #define FLUSH_NSEC (20 * NSEC_PER_MSEC) /* a device may take to flush */
 

@@ -4,7 +4,7 @@
 #define VIPL_CONNECTING_H
 
 #include "device.h"
-#include "vi.h"
+#include "vis.h"
 
 /* All of these: the NIC's lock is held. The target's `own` needs its host, discriminator and peer_to_peer alone. */
 

@@ -14,7 +14,7 @@
 
 #include "base/cancel.h"
 #include "base/deadline.h"
-#include "nic.h"
+#include "core/nic.h"
 
 static bool is_attempting(const struct vi *vi)
 {

@@ -19,7 +19,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "connecting.h"
-#include "nic.h"
+#include "core/nic.h"
 
 #define HELD_MOST    1024u /* of one discriminator */
 #define HOLD_PART    20	   /* requests are held in the first of this number of parts of the grace time */

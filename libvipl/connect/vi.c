@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making a VI, changing its attributes, and freeing it. */
-#include "vi.h"
+#include "vis.h"
 
 #include <string.h>
 
 #include "base/deadline.h"
 #include "base/log.h"
-#include "nic.h"
+#include "core/nic.h"
 
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "connecting.h"
 #include "listening.h"
-#include "nic.h"
+#include "core/nic.h"
 
 void device_lost(struct nic *nic, const char *call, int error)
 {

@@ -4,8 +4,8 @@
 #define VIPL_LISTENING_H
 
 #include "device.h"
-#include "object.h"
-#include "vi.h"
+#include "core/object.h"
+#include "vis.h"
 
 /* A connection request without an answer: VipConnectWait has returned it, or is going to. */
 struct request {
