@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for requests, without a daemon: a process that waits for a discriminator listens at the first free place of those
- * that the discriminator has. Anybody can connect there. A client is half open until its request has come.
+ * that the discriminator has. Anybody can connect there. Who connects is half open until the request has come.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "base/closer.h"
 #include "base/container.h"
@@ -30,34 +29,7 @@ struct acceptor {
 	unsigned half_open;
 };
 
-/* ---- clients ---- */
-
-static void drop(struct conversation *client, enum message_code last_word)
-{
-	conversation_end(client, last_word);
-	free(client);
-}
-
-void client_reject(struct conversation *client, VIP_RETURN refusal)
-{
-	drop(client, refusal == VIP_NO_MATCH   ? MESSAGE_NO_MATCH
-		     : refusal == VIP_NOT_DONE ? MESSAGE_BUSY
-					       : MESSAGE_REJECT);
-}
-
-/* A requester says nothing more until it is answered. */
-bool client_waits(const struct conversation *client)
-{
-	return socket_is_quiet(&client->watched);
-}
-
-/* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
-bool client_can_be_held(const struct conversation *client)
-{
-	struct rlimit most;
-
-	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)client->watched.fd < most.rlim_cur / 2;
-}
+/* ---- requests ---- */
 
 /* Its answer takes time. If this cannot be said, that is seen when it is answered. */
 static void here_due(struct watched_socket *watched)
@@ -66,52 +38,55 @@ static void here_due(struct watched_socket *watched)
 }
 
 /* From here on its socket is looked at when it is answered, not before. */
-static void arrive(struct conversation *client)
+static void arrive(struct request *request)
 {
-	VIP_RETURN refusal;
+	struct watched_socket *watched = &request->conversation.watched;
+	enum message_code refusal;
 
-	socket_unwatch(&client->watched);
-	client->watched.expired = here_due;
-	socket_set_time(&client->watched, SAY_HERE_NSEC);
-	refusal = request_arrived(client->watched.connector->nic, client, &client->peer, &client->wanted);
-	if (refusal != VIP_SUCCESS)
-		client_reject(client, refusal);
+	socket_unwatch(watched);
+	watched->expired = here_due;
+	socket_set_time(watched, SAY_HERE_NSEC);
+	refusal = request_arrived(watched->connector, request);
+	if (refusal)
+		request_refuse(request, refusal);
 }
 
-static void hear_client(struct conversation *client)
+static void hear_request(struct request *request)
 {
+	struct conversation *conversation = &request->conversation;
 	char host[INET6_ADDRSTRLEN];
 
-	switch (conversation_hear(client)) {
+	switch (conversation_hear(conversation)) {
 	case MESSAGE_NONE:
 		break;
 	case MESSAGE_REQUEST:
 	case MESSAGE_PEER_REQUEST:
-		arrive(client);
+		arrive(request);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
-		host_text(&client->peer.host, host);
+		host_text(&conversation->peer.host, host);
 		log_warning_ratelimited("refused a request by another version of this library (%u, not %u) from %s",
-					(unsigned)client->in.version, (unsigned)client->watched.connector->device->version, host);
-		drop(client, MESSAGE_BAD_VERSION);
+					(unsigned)conversation->in.version, (unsigned)conversation->watched.connector->device->version,
+					host);
+		request_refuse(request, MESSAGE_BAD_VERSION);
 		break;
 	case HEARD_CUT: /* soon there may be room for what it sends */
-		drop(client, MESSAGE_BUSY);
+		request_refuse(request, MESSAGE_BUSY);
 		break;
 	default:
-		drop(client, 0);
+		request_refuse(request, 0);
 		break;
 	}
 }
 
-static void client_ready(struct watch *watch)
+static void request_ready(struct watch *watch)
 {
-	hear_client(container_of(watch, struct conversation, watched.watch));
+	hear_request(container_of(watch, struct request, conversation.watched.watch));
 }
 
-static void client_expired(struct watched_socket *watched)
+static void request_expired(struct watched_socket *watched)
 {
-	drop(container_of(watched, struct conversation, watched), 0);
+	request_refuse(container_of(watched, struct request, conversation.watched), 0);
 }
 
 /* ---- accepting them ---- */
@@ -140,17 +115,17 @@ static void cannot_accept(struct watched_socket *listening, int error)
 }
 
 /* False: it is not to be talked to, or is gone. */
-static bool take_client(struct conversation *client, const struct sockaddr_storage *from)
+static bool begin_conversation(struct conversation *conversation, const struct sockaddr_storage *from)
 {
-	struct watched_socket *watched = &client->watched;
+	struct watched_socket *watched = &conversation->watched;
 	struct connector *connector = watched->connector;
-	const struct device_ops *ops = ops_of(connector);
+	const struct device_ops *ops = connector_ops(connector);
 
-	client->peer.host =
+	conversation->peer.host =
 		watched->is_local ? connector->device->host : host_from_socket((const struct sockaddr *)from);
-	if (ops->admit && !ops->admit(connector->device, watched->fd, &client->described))
+	if (ops->admit && !ops->admit(connector->device, watched->fd, &conversation->described))
 		return false;
-	socket_prepare(watched, &client->peer.host);
+	socket_prepare(watched, &conversation->peer.host);
 	if (socket_watch(watched, EPOLLIN | EPOLLRDHUP))
 		return false;
 	socket_set_time(watched, HALF_OPEN_NSEC);
@@ -161,7 +136,8 @@ static void accept_one(struct watch *watch)
 {
 	struct watched_socket *listening = container_of(watch, struct watched_socket, watch);
 	struct sockaddr_storage from = {0};
-	struct conversation *client;
+	struct watched_socket *watched;
+	struct request *request;
 	int error;
 
 	if (!fd_is_own(listening->fd))
@@ -170,21 +146,22 @@ static void accept_one(struct watch *watch)
 		leave_alone(listening, SHORT_NSEC);
 		return;
 	}
-	client = zeroed(1, sizeof(*client));
-	if (!client) {
+	request = zeroed(1, sizeof(*request));
+	if (!request) {
 		cannot_accept(listening, ENOMEM);
 		return;
 	}
-	socket_init(&client->watched, listening->connector, client_ready, client_expired);
-	error = socket_accept(&client->watched, listening, &from);
+	watched = &request->conversation.watched;
+	socket_init(watched, listening->connector, request_ready, request_expired);
+	error = socket_accept(watched, listening, &from);
 	if (error) {
-		free(client);
+		free(request);
 		cannot_accept(listening, error);
-	} else if (!take_client(client, &from)) {
-		drop(client, 0);
+	} else if (!begin_conversation(&request->conversation, &from)) {
+		request_refuse(request, 0);
 	} else {
-		crowd_enter(&client->watched, listening->half_open);
-		hear_client(client); /* mostly it has spoken already */
+		crowd_enter(watched, listening->half_open);
+		hear_request(request); /* mostly it has spoken already */
 	}
 }
 

@@ -100,7 +100,7 @@ void connection_refused(struct connection *connection, VIP_RETURN reason, bool g
 /* The socket stays until the device is done with the peer, unless that takes long. */
 static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
-	const struct device_ops *ops = ops_of(connector_of(connection));
+	const struct device_ops *ops = connector_ops(connector_of(connection));
 	enum refused refused;
 
 	if (reason == VIP_NO_MATCH && ops->tell_no_match)
@@ -328,7 +328,7 @@ static void look_for_another(struct connection *connection)
 
 void connection_routed(struct connection *connection)
 {
-	const struct device_ops *ops = ops_of(connector_of(connection));
+	const struct device_ops *ops = connector_ops(connector_of(connection));
 	int error;
 
 	if (connection->stage != ROUTING)

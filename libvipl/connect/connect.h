@@ -20,11 +20,12 @@
 #define VIPL_CONNECT_H
 
 #include "core/target.h"
+#include "message.h"
 #include "device.h"
 
 struct connector;    /* all of it of a NIC */
 struct acceptor;     /* what listens for a discriminator */
-struct conversation; /* with a client, a process that has asked us */
+struct request;      /* of a process that has asked us */
 struct connection;   /* a VI's */
 
 /* NULL and errno. */
@@ -49,13 +50,6 @@ void acceptor_serve(struct acceptor *acceptor);
 /* Undoes one acceptor_open(). */
 void acceptor_close(struct acceptor *acceptor);
 
-/* Refuses the request and takes it: VIP_REJECT; VIP_NO_MATCH; VIP_NOT_DONE: the server is busy. */
-void client_reject(struct conversation *client, VIP_RETURN refusal);
-/* Whether the request may stay unanswered for some time. */
-bool client_can_be_held(const struct conversation *client);
-/* False if the requester is known to have given up, or to be gone. */
-bool client_waits(const struct conversation *client);
-
 /* ---- connection.c ---- */
 
 /* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
@@ -74,12 +68,12 @@ void connection_destroy(struct connection *connection);
 bool connection_ask(struct connection *connection);
 /* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
 bool connection_await(struct connection *connection);
-/* Takes the request. */
-void connection_accept(struct connection *connection, struct conversation *client);
+/* The conversation becomes the connection's. */
+void connection_accept(struct connection *connection, struct request *request);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
 void connection_routed(struct connection *connection);
 /* The request of a peer has come, and is taken. False: no connection awaits it. */
-bool connection_meet(struct connector *connector, struct conversation *client);
+bool connection_meet(struct connector *connector, struct request *request);
 /* Gives up an attempt, and reports this. */
 void connection_cancel(struct connection *connection, VIP_RETURN reason);
 /*
@@ -113,11 +107,7 @@ enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
 bool endpoint_has_rivals(const struct vi *vi);
 /* The peer has vanished, or cannot be reached any more. */
 void endpoint_lost(struct vi *vi);
-/*
- * A request for `wanted` has come. Returns VIP_SUCCESS if it is accepted, rejected or kept, perhaps answered already;
- * VIP_NO_MATCH or VIP_NOT_DONE if it is to be refused with this code.
- */
-VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const struct connect_info *peer,
-			   const struct discriminator *wanted);
+/* A request has come. Returns how to refuse it, or 0: it is taken, perhaps answered already. */
+enum message_code request_arrived(struct connector *connector, struct request *request);
 
 #endif

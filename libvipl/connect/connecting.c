@@ -102,10 +102,13 @@ static VIP_RETURN await_result(struct vi *vi, cancel_leave *leave)
 
 /* ---- a client, and a server ---- */
 
-VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted)
+VIP_RETURN attempt_prepare(struct vi *vi, const struct conversation *client)
 {
-	const struct target target = {
-		.own = {.discriminator = *wanted}, .host = peer->host, .wanted = peer->discriminator, .deadline = DEADLINE_NEVER};
+	const struct connect_info *peer = &client->peer;
+	const struct target target = {.own = {.discriminator = client->wanted},
+				      .host = peer->host,
+				      .wanted = peer->discriminator,
+				      .deadline = DEADLINE_NEVER};
 	struct connect_info own;
 	VIP_RETURN rc = check_idle(vi);
 
@@ -115,9 +118,9 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const
 	return rc == VIP_SUCCESS ? begin_attempt(vi, &target) : rc;
 }
 
-VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client)
+VIP_RETURN attempt_accept(struct vi *vi, struct request *request)
 {
-	connection_accept(vi->connection, client);
+	connection_accept(vi->connection, request);
 	return await_result(vi, NULL); /* the connection knows how long a requester may take */
 }
 

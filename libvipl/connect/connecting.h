@@ -3,7 +3,7 @@
 #ifndef VIPL_CONNECTING_H
 #define VIPL_CONNECTING_H
 
-#include "device.h"
+#include "conversation.h"
 #include "vis.h"
 
 /* All of these: the NIC's lock is held. The target's `own` needs its host, discriminator and peer_to_peer alone. */
@@ -14,9 +14,9 @@
  */
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
 /* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING: attempt_accept() follows. */
-VIP_RETURN attempt_prepare(struct vi *vi, const struct connect_info *peer, const struct discriminator *wanted);
+VIP_RETURN attempt_prepare(struct vi *vi, const struct conversation *client);
 /* Takes the request, and waits. */
-VIP_RETURN attempt_accept(struct vi *vi, struct conversation *client);
+VIP_RETURN attempt_accept(struct vi *vi, struct request *request);
 /* VipConnectPeerDone; VipConnectPeerWait, which waits, as VipConnectRequest does. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
 

@@ -18,9 +18,9 @@
 
 /* ---- accepting ---- */
 
-void connection_accept(struct connection *connection, struct conversation *client)
+void connection_accept(struct connection *connection, struct request *request)
 {
-	struct conversation *conversation = &connection->conversation;
+	struct conversation *conversation = &connection->conversation, *client = &request->conversation;
 	char host[INET6_ADDRSTRLEN];
 	bool is_refused;
 	int error;
@@ -30,7 +30,6 @@ void connection_accept(struct connection *connection, struct conversation *clien
 	conversation->peer = client->peer;
 	conversation->described = client->described;
 	error = socket_move(&client->watched, &conversation->watched);
-	free(client);
 	if (!error) {
 		connection_set_deadline(connection, connection->began + SHORT_CONFIRM_NSEC);
 		error = connection_raise(connection, true);
@@ -80,19 +79,20 @@ static bool is_awaited(const struct connection *connection, const struct convers
 	       host_equal(&target->host, &client->peer.host);
 }
 
-bool connection_meet(struct connector *connector, struct conversation *client)
+bool connection_meet(struct connector *connector, struct request *request)
 {
 	struct connection *connection;
 
 	TAILQ_FOREACH(connection, &connector->awaiting, in_awaiting)
-		if (is_awaited(connection, client))
+		if (is_awaited(connection, &request->conversation))
 			break;
 	if (!connection)
 		return false;
-	if (connection_check(&connection->target->own, &client->peer) == VIP_SUCCESS) {
-		connection_accept(connection, client);
+	if (connection_check(&connection->target->own, &request->conversation.peer) == VIP_SUCCESS) {
+		connection_accept(connection, request);
+		free(request);
 	} else {
-		client_reject(client, VIP_REJECT);
+		request_refuse(request, MESSAGE_REJECT);
 		connection_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
 	}
 	return true;
@@ -104,7 +104,7 @@ bool connection_meet(struct connector *connector, struct conversation *client)
 static void ended(struct connection *connection, bool is_said)
 {
 	struct watched_socket *watched = &connection->conversation.watched;
-	const struct device_ops *ops = ops_of(connector_of(connection));
+	const struct device_ops *ops = connector_ops(connector_of(connection));
 
 	if (is_said)
 		endpoint_closed(connection->vi);
@@ -122,7 +122,7 @@ static void hear(struct connection *connection)
 	int code;
 
 	if (connection->stage == CONNECTED && conversation_take_wake(&connection->conversation)) {
-		ops_of(connector_of(connection))->woken_by_peer(connection->target->endpoint);
+		connector_ops(connector_of(connection))->woken_by_peer(connection->target->endpoint);
 		return;
 	}
 	code = conversation_hear(&connection->conversation);

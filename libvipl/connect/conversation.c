@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -76,7 +77,7 @@ void conversation_close_fds(struct conversation *conversation)
  */
 static bool take_fds(struct conversation *conversation, struct msghdr *message, uid_t user)
 {
-	const struct device_ops *ops = ops_of(conversation->watched.connector);
+	const struct device_ops *ops = connector_ops(conversation->watched.connector);
 	struct description *described = &conversation->described;
 	const bool is_cut = message->msg_flags & MSG_CTRUNC; /* by the kernel */
 	size_t came = 0;
@@ -274,4 +275,26 @@ void conversation_leave(struct conversation *conversation)
 	conversation_close_fds(conversation);
 	conversation->received = 0;
 	bid_farewell(&conversation->watched);
+}
+
+/* ---- requests ---- */
+
+void request_refuse(struct request *request, enum message_code last_word)
+{
+	conversation_end(&request->conversation, last_word);
+	free(request);
+}
+
+/* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
+bool request_can_be_held(const struct request *request)
+{
+	struct rlimit most;
+
+	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)request->conversation.watched.fd < most.rlim_cur / 2;
+}
+
+/* A requester says nothing more until it is answered. */
+bool request_stands(const struct request *request)
+{
+	return socket_is_quiet(&request->conversation.watched);
 }

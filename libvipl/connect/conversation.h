@@ -6,6 +6,7 @@
 #ifndef VIPL_CONVERSATION_H
 #define VIPL_CONVERSATION_H
 
+#include "core/object.h"
 #include "message.h"
 #include "socket.h"
 
@@ -16,6 +17,16 @@ struct conversation {
 	struct connect_info peer;     /* the other end: its host; the rest comes with its request, or its accept, */
 	struct discriminator wanted;  /* as this */
 	struct description described; /* and this; its descriptors are the conversation's */
+};
+
+/*
+ * A conversation with a process that asks for one of ours. Its request comes first; then it is held, or VipConnectWait has returned
+ * it, until it is answered.
+ */
+struct request {
+	struct object object; /* named when VipConnectWait returns it */
+	struct conversation conversation;
+	TAILQ_ENTRY(request) in_list; /* of those that are held; of the NIC's, when it has a name */
 };
 
 /* Sends without waiting. 0 or errno; EPIPE: the other end is gone, or does not listen. */
@@ -38,5 +49,12 @@ void conversation_close_fds(struct conversation *conversation);
 void conversation_end(struct conversation *conversation, enum message_code last_word);
 /* The same without a word, over a network: the other end has some time to say the last one before it hears of the end. */
 void conversation_leave(struct conversation *conversation);
+
+/* Ends and frees a request without a name. */
+void request_refuse(struct request *request, enum message_code last_word);
+/* Whether the request may stay unanswered for some time. */
+bool request_can_be_held(const struct request *request);
+/* False if the requester is known to have given up, or to be gone. */
+bool request_stands(const struct request *request);
 
 #endif

@@ -13,7 +13,7 @@ int connection_raise(struct connection *connection, bool accepts)
 	conversation->described.socket = conversation->watched.fd;
 	/* The peer may send as soon as it has the answer. */
 	endpoint_establishing(connection->vi);
-	error = ops_of(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
+	error = connector_ops(connector_of(connection))->raise(connection->target->endpoint, accepts, &connection->target->own,
 							&conversation->peer, &conversation->described);
 	conversation_close_fds(conversation);
 	return error;
@@ -31,7 +31,7 @@ int connection_tell(struct connection *connection, enum message_code code)
 	struct description own = {.socket = connection->conversation.watched.fd, .sent_fd = -1};
 	int error;
 
-	ops_of(connector_of(connection))->describe(target->endpoint, &own);
+	connector_ops(connector_of(connection))->describe(target->endpoint, &own);
 	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
 	if (own.sent_fd >= 0)
 		close(own.sent_fd);

@@ -56,12 +56,6 @@ static struct listener *find_listener(struct nic *nic, const struct discriminato
 	return listener;
 }
 
-static void refuse_request(struct request *request, VIP_RETURN refusal)
-{
-	client_reject(request->client, refusal);
-	free(request);
-}
-
 /* NULL when there is none. */
 static struct request *take_oldest(struct listener *listener)
 {
@@ -74,12 +68,12 @@ static struct request *take_oldest(struct listener *listener)
 	return request;
 }
 
-static void release_held(struct listener *listener, VIP_RETURN refusal)
+static void release_held(struct listener *listener, enum message_code refusal)
 {
 	struct request *request;
 
 	while ((request = take_oldest(listener)))
-		refuse_request(request, refusal);
+		request_refuse(request, refusal);
 }
 
 static bool is_in_use(const struct listener *listener)
@@ -91,7 +85,7 @@ static bool is_in_use(const struct listener *listener)
 static void end_listener(struct nic *nic, struct listener *listener)
 {
 	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
-	release_held(listener, VIP_NO_MATCH);
+	release_held(listener, MESSAGE_NO_MATCH);
 	acceptor_close(listener->acceptor);
 	pthread_cond_destroy(&listener->changed);
 	free(listener);
@@ -151,7 +145,7 @@ int64_t listeners_serve(struct nic *nic)
 			next = due;
 		if (is_in_use(listener) || now < listener->hold_ends)
 			continue;
-		release_held(listener, VIP_NOT_DONE);
+		release_held(listener, MESSAGE_BUSY);
 		if (now < listener->ends)
 			continue;
 		/* This thread may be late: whoever asked in time is told that the server is busy. */
@@ -161,38 +155,32 @@ int64_t listeners_serve(struct nic *nic)
 	return next;
 }
 
-static bool can_hold(const struct listener *listener, const struct conversation *client)
+static bool can_hold(const struct listener *listener, const struct request *request)
 {
 	if (listener->held_count < listener->waiters)
 		return true;
 	return listener->held_count < HELD_MOST && (is_in_use(listener) || clock_nsec() < listener->hold_ends) &&
-	       client_can_be_held(client);
+	       request_can_be_held(request);
 }
 
-VIP_RETURN request_arrived(struct nic *nic, struct conversation *client, const struct connect_info *peer,
-			   const struct discriminator *wanted)
+enum message_code request_arrived(struct connector *connector, struct request *request)
 {
+	const struct conversation *conversation = &request->conversation;
 	struct listener *listener;
-	struct request *request;
 
-	if (peer->peer_to_peer) /* it names one VI, and servers take any client */
-		return connection_meet(nic->connector, client) ? VIP_SUCCESS : VIP_NO_MATCH;
-	listener = find_listener(nic, wanted);
+	if (conversation->peer.peer_to_peer) /* it names one VI, and servers take any client */
+		return connection_meet(connector, request) ? 0 : MESSAGE_NO_MATCH;
+	listener = find_listener(connector->nic, &conversation->wanted);
 	if (!listener)
-		return VIP_NO_MATCH;
+		return MESSAGE_NO_MATCH;
 	if (listener->held_count >= listener->waiters)
 		listener->missed_at = clock_nsec();
-	request = can_hold(listener, client) ? zeroed(1, sizeof(*request)) : NULL;
-	if (!request)
-		return VIP_NOT_DONE;
-	request->nic = nic;
-	request->client = client;
-	request->peer = peer;
-	request->wanted = wanted;
+	if (!can_hold(listener, request))
+		return MESSAGE_BUSY;
 	TAILQ_INSERT_TAIL(&listener->held, request, in_list);
 	listener->held_count++;
 	pthread_cond_signal(&listener->changed);
-	return VIP_SUCCESS;
+	return 0;
 }
 
 bool endpoint_has_rivals(const struct vi *vi)
@@ -273,8 +261,8 @@ static struct request *take_held(struct listener *listener)
 {
 	struct request *request;
 
-	while ((request = take_oldest(listener)) && !client_waits(request->client))
-		refuse_request(request, VIP_NO_MATCH);
+	while ((request = take_oldest(listener)) && !request_stands(request))
+		request_refuse(request, MESSAGE_NO_MATCH);
 	return request;
 }
 
@@ -326,7 +314,7 @@ static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wan
 	if (rc == VIP_SUCCESS)
 		TAILQ_INSERT_TAIL(&nic->requests, *request, in_list);
 	else if (*request)
-		refuse_request(*request, VIP_NO_MATCH);
+		request_refuse(*request, MESSAGE_NO_MATCH);
 	return rc;
 }
 
@@ -339,7 +327,7 @@ VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, i
 	pthread_mutex_lock(&nic->lock);
 	rc = await_request(nic, wanted, deadline, &request);
 	if (rc == VIP_SUCCESS) {
-		*peer = *request->peer;
+		*peer = request->conversation.peer;
 		*handle = object_handle(&request->object);
 	}
 	pthread_mutex_unlock(&nic->lock);
@@ -360,6 +348,11 @@ void listeners_close(struct nic *nic)
 
 /* ---- answers ---- */
 
+static struct nic *nic_of(const struct request *request)
+{
+	return request->conversation.watched.connector->nic;
+}
+
 /*
  * The NIC's lock is held. The thread that retires the handle answers the request; false when another
  * thread was first.
@@ -368,7 +361,7 @@ static bool take_request(struct request *request)
 {
 	if (!object_retire(&request->object))
 		return false;
-	TAILQ_REMOVE(&request->nic->requests, request, in_list);
+	TAILQ_REMOVE(&nic_of(request)->requests, request, in_list);
 	return true;
 }
 
@@ -384,13 +377,13 @@ static void release_request(struct request *request, bool taken)
 }
 
 /* Meanwhile others are told that the server is busy, and after it they have a grace time. */
-static VIP_RETURN accept_of(struct listener *listener, struct vi *vi, struct conversation *client)
+static VIP_RETURN accept_of(struct listener *listener, struct vi *vi, struct request *request)
 {
 	VIP_RETURN rc;
 
 	if (listener)
 		listener->accepting++;
-	rc = attempt_accept(vi, client);
+	rc = attempt_accept(vi, request);
 	if (listener) {
 		listener->accepting--;
 		remember_wait(vi->nic, listener);
@@ -404,11 +397,11 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi)
 	bool taken = false;
 
 	pthread_mutex_lock(&vi->nic->lock);
-	if (request->nic == vi->nic && !object_retired(&request->object))
-		rc = attempt_prepare(vi, request->peer, request->wanted);
+	if (nic_of(request) == vi->nic && !object_retired(&request->object))
+		rc = attempt_prepare(vi, &request->conversation);
 	if (rc == VIP_SUCCESS) {
 		taken = take_request(request);
-		rc = accept_of(find_listener(vi->nic, request->wanted), vi, request->client);
+		rc = accept_of(find_listener(vi->nic, &request->conversation.wanted), vi, request);
 	}
 	pthread_mutex_unlock(&vi->nic->lock);
 	release_request(request, taken);
@@ -417,7 +410,7 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi)
 
 bool request_reject(struct request *request)
 {
-	struct nic *nic = request->nic;
+	struct nic *nic = nic_of(request);
 	bool taken;
 
 	if (!object_hold(&nic->object)) { /* being closed, which answers the request */
@@ -427,7 +420,7 @@ bool request_reject(struct request *request)
 	pthread_mutex_lock(&nic->lock);
 	taken = take_request(request);
 	if (taken)
-		client_reject(request->client, VIP_REJECT);
+		conversation_end(&request->conversation, MESSAGE_REJECT);
 	pthread_mutex_unlock(&nic->lock);
 	release_request(request, taken);
 	nic_put(nic);
@@ -445,7 +438,7 @@ void connections_close(struct nic *nic)
 	listeners_close(nic);
 	while ((request = TAILQ_FIRST(&nic->requests))) {
 		take_request(request);
-		client_reject(request->client, VIP_REJECT);
+		conversation_end(&request->conversation, MESSAGE_REJECT);
 		pthread_mutex_unlock(&nic->lock);
 		object_drain(&request->object, 0);
 		free(request);

@@ -3,19 +3,8 @@
 #ifndef VIPL_LISTENING_H
 #define VIPL_LISTENING_H
 
-#include "device.h"
-#include "core/object.h"
+#include "conversation.h"
 #include "vis.h"
-
-/* A connection request without an answer: VipConnectWait has returned it, or is going to. */
-struct request {
-	struct object object; /* named when it is returned */
-	struct nic *nic;
-	TAILQ_ENTRY(request) in_list; /* of the NIC's, when it has a name; of those that are held */
-	struct conversation *client;
-	const struct connect_info *peer; /* the client's, as what it wants */
-	const struct discriminator *wanted;
-};
 
 /*
  * VipConnectWait: on success there is a request, of this peer, with this handle. The caller has a reference to the NIC, which is

@@ -33,7 +33,7 @@ struct connector {
 	unsigned farewells;
 };
 
-static inline const struct device_ops *ops_of(const struct connector *connector)
+static inline const struct device_ops *connector_ops(const struct connector *connector)
 {
 	return connector->device->ops;
 }

@@ -6,7 +6,7 @@
 #ifndef FUZZ_CONVERSATION_H
 #define FUZZ_CONVERSATION_H
 
-#include "connect/message.h"
+#include "connect/conversation.h"
 #include "describe.h"
 #include "fuzz.h"
 
@@ -15,7 +15,7 @@
 #define HOSTAGES 32u
 
 struct talk {
-	struct conversation *requests[REQUESTS]; /* not answered by the program yet */
+	struct request *requests[REQUESTS]; /* not answered by the program yet */
 	unsigned request_count, listening;
 	struct acceptor *acceptor; /* while it listens */
 	struct connector *connector;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The steps of the program that uses the device. */
+#include <stdlib.h>
+
 #include "base/deadline.h"
 #include "conversation.h"
 
@@ -78,33 +80,34 @@ void program_connect(struct input *input)
 	trouble_end();
 }
 
-static void accept_by(struct vi *vi, struct conversation *client)
+static void accept_by(struct vi *vi, struct request *request)
 {
 	vi_prepare(vi);
 	vi->target = (struct target){.endpoint = vi->endpoint, .own = info, .deadline = DEADLINE_NEVER};
-	connection_accept(vi->connection, client);
+	connection_accept(vi->connection, request);
+	free(request);
 }
 
 void program_answer(struct input *input)
 {
-	static const VIP_RETURN refusals[] = {VIP_REJECT, VIP_NO_MATCH, VIP_NOT_DONE};
+	static const enum message_code refusals[] = {MESSAGE_REJECT, MESSAGE_NO_MATCH, MESSAGE_BUSY};
 	struct vi *vi = choose(input);
 	uint8_t how = take8(input);
-	struct conversation *client;
+	struct request *request;
 
 	if (!talk.request_count)
 		return;
-	client = talk.requests[--talk.request_count];
-	client_can_be_held(client);
+	request = talk.requests[--talk.request_count];
+	request_can_be_held(request);
 	trouble_begin(how & ~7u);
 	if (how & 1)
-		client_reject(client, refusals[(how >> 1 & 3) % 3]);
-	else if (how & 2 && !client_waits(client))
-		client_reject(client, VIP_NO_MATCH);
+		request_refuse(request, refusals[(how >> 1 & 3) % 3]);
+	else if (how & 2 && !request_stands(request))
+		request_refuse(request, MESSAGE_NO_MATCH);
 	else if (vi->state == VI_IDLE)
-		accept_by(vi, client);
+		accept_by(vi, request);
 	else
-		talk.requests[talk.request_count++] = client;
+		talk.requests[talk.request_count++] = request;
 	trouble_end();
 }
 

@@ -124,7 +124,7 @@ void talk_destroy(void)
 		connection_destroy(world.vis[i].connection);
 	}
 	while (talk.request_count)
-		client_reject(talk.requests[--talk.request_count], VIP_REJECT);
+		request_refuse(talk.requests[--talk.request_count], MESSAGE_REJECT);
 	while (talk.listening) {
 		acceptor_close(talk.acceptor);
 		talk.listening--;
@@ -201,18 +201,19 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 		vi_tear_down(vi);
 }
 
-VIP_RETURN request_arrived(struct nic *nic, struct conversation *client,
-			   const struct connect_info *peer, const struct discriminator *wanted)
+enum message_code request_arrived(struct connector *connector, struct request *request)
 {
-	check(nic == (struct nic *)&world);
-	check_info(peer);
-	check(wanted->length <= MAX_DISCRIMINATOR_LEN);
-	if (peer->peer_to_peer)
-		return connection_meet(talk.connector, client) ? VIP_SUCCESS : VIP_NO_MATCH;
+	const struct conversation *conversation = &request->conversation;
+
+	check(connector == talk.connector);
+	check_info(&conversation->peer);
+	check(conversation->wanted.length <= MAX_DISCRIMINATOR_LEN);
+	if (conversation->peer.peer_to_peer)
+		return connection_meet(connector, request) ? 0 : MESSAGE_NO_MATCH;
 	if (!talk.takes_requests || !talk.listening)
-		return VIP_NO_MATCH;
+		return MESSAGE_NO_MATCH;
 	if (talk.request_count == REQUESTS)
-		return VIP_NOT_DONE;
-	talk.requests[talk.request_count++] = client;
-	return VIP_SUCCESS;
+		return MESSAGE_BUSY;
+	talk.requests[talk.request_count++] = request;
+	return 0;
 }
