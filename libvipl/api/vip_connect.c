@@ -209,7 +209,7 @@ VIP_RETURN PVipDisconnect(VIP_VI_HANDLE ViHandle)
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
 	pthread_mutex_lock(&vi->nic->lock);
-	connection_end(vi);
+	disconnect(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
 	vi_put(vi);
 	return VIP_SUCCESS;

@@ -4,6 +4,7 @@
  * VipSetUserData.
  */
 #include "pvip.h"
+#include "connect/state.h"
 #include "connect/vis.h"
 #include "core/nic.h"
 #include "service/agent.h"

@@ -12,7 +12,7 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "connect_internal.h"
+#include "connect.h"
 
 #define BACKLOG	       1024
 #define HALF_OPEN_NSEC (10 * NSEC_PER_SEC)
@@ -46,7 +46,7 @@ static void arrive(struct request *request)
 	socket_unwatch(watched);
 	watched->expired = here_due;
 	socket_set_time(watched, SAY_HERE_NSEC);
-	refusal = request_arrived(watched->connector, request);
+	refusal = watched->connector->arrived(request);
 	if (refusal)
 		request_refuse(request, refusal);
 }
@@ -66,8 +66,8 @@ static void hear_request(struct request *request)
 	case MESSAGE_OF_OTHER_VERSION:
 		host_text(&conversation->peer.host, host);
 		log_warning_ratelimited("refused a request by another version of this library (%u, not %u) from %s",
-					(unsigned)conversation->in.version, (unsigned)conversation->watched.connector->device->version,
-					host);
+					(unsigned)conversation->in.version,
+					(unsigned)conversation->watched.connector->device->version, host);
 		request_refuse(request, MESSAGE_BAD_VERSION);
 		break;
 	case HEARD_CUT: /* soon there may be room for what it sends */

@@ -7,20 +7,18 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "base/container.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "connect_internal.h"
+#include "connect.h"
+#include "state.h"
 
 #ifndef IP_BIND_ADDRESS_NO_PORT
 #define IP_BIND_ADDRESS_NO_PORT 24
 #endif
 
-#define FIRST_PAUSE   NSEC_PER_MSEC
-#define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
-#define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
+#define FIRST_PAUSE NSEC_PER_MSEC
 
 /* What has been asked and is younger may still be answered that there is no listener, also on a busy machine. */
 #define ANSWER_NSEC NSEC_PER_SEC
@@ -32,89 +30,34 @@
 
 static void ask_next(struct connection *connection);
 
-/* ---- without a connection ---- */
-
-static void begin_grace(struct connection *connection)
-{
-	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
-}
-
-/*
- * The conversation has ended. After a pause the route is asked for, too: it may have changed. A server that was busy, late or
- * out of reach may be gone when it is asked next, and come back within a grace time.
- */
-static void pause_asking(struct connection *connection, VIP_RETURN reason)
-{
-	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;
-
-	connection->stage = PAUSING;
-	connection->last = reason;
-	if (reason == VIP_TIMEOUT)
-		begin_grace(connection);
-	connection_set_deadline(connection, clock_nsec() + connection->pause);
-	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
-}
-
 /* ---- the end of an attempt ---- */
-
-void connection_decided(struct connection *connection)
-{
-	if (!connection->acceptor)
-		return;
-	TAILQ_REMOVE(&connector_of(connection)->awaiting, connection, in_awaiting);
-	acceptor_close(connection->acceptor);
-	connection->acceptor = NULL;
-}
 
 void connection_succeeded(struct connection *connection)
 {
 	socket_set_deadline(&connection->conversation.watched, DEADLINE_NEVER);
 	connection->stage = CONNECTED;
 	connection_decided(connection);
-	endpoint_connected(connection->vi, &connection->conversation.peer);
-}
-
-void connection_listens(struct connection *connection)
-{
-	connection->stage = AWAITING;
-	connection_set_deadline(connection, DEADLINE_NEVER);
-}
-
-/* Ends the conversation, as conversation_end(), and the look at another place. */
-static void leave_conversation(struct connection *connection, enum message_code last_word)
-{
-	socket_close(&connection->look, true);
-	conversation_end(&connection->conversation, last_word);
-}
-
-void connection_refused(struct connection *connection, VIP_RETURN reason, bool goes_on)
-{
-	if (!goes_on)
-		connection_decided(connection);
-	else if (connection->acceptor)
-		connection_listens(connection);
-	else
-		pause_asking(connection, reason);
+	vi_connected(connection->vi, &connection->conversation.peer);
 }
 
 /* The socket stays until the device is done with the peer, unless that takes long. */
 static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
 	const struct device_ops *ops = connector_ops(connector_of(connection));
-	enum refused refused;
+	enum withdrawal withdrawal;
 
 	if (reason == VIP_NO_MATCH && ops->tell_no_match)
-		ops->tell_no_match(&connection->target->wanted);
+		ops->tell_no_match(&connection->target.wanted);
 	connection->stage = UNCONNECTED;
-	refused = endpoint_refused(connection->vi, reason, goes_on);
-	leave_conversation(connection, last_word);
-	if (refused != REFUSED_LATER)
-		connection_refused(connection, reason, refused == REFUSED_GOES_ON);
+	withdrawal = vi_withdraw(connection->vi, reason, goes_on);
+	connection_leave(connection, last_word);
+	if (withdrawal != WITHDRAWS)
+		connection_withdrawn(connection, reason, withdrawal == WITHDRAWN_FOR_ANOTHER);
 }
 
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
 {
-	bool may_come_back = connection->stage == ASKING || connection->target->own.peer_to_peer;
+	bool may_come_back = connection->stage == ASKING || connection->target.own.peer_to_peer;
 
 	end_attempt(connection, reason, reason == VIP_TIMEOUT && may_come_back, last_word);
 }
@@ -122,7 +65,7 @@ void connection_failed(struct connection *connection, VIP_RETURN reason, enum me
 /* The host that is asked, for the log. */
 static const char *host_of(const struct connection *connection, char host[INET6_ADDRSTRLEN])
 {
-	host_text(&connection->target->host, host);
+	host_text(&connection->target.host, host);
 	return host;
 }
 
@@ -130,7 +73,7 @@ static const char *host_of(const struct connection *connection, char host[INET6_
 static void tell_silence(const struct connection *connection)
 {
 	struct device *device = connector_of(connection)->device;
-	const struct target *target = connection->target;
+	const struct target *target = &connection->target;
 	struct place at[PLACE_ADDRESSES];
 	char host[INET6_ADDRSTRLEN];
 
@@ -144,7 +87,7 @@ static VIP_RETURN result_without_time(const struct connection *connection)
 {
 	bool is_old = connection->is_heard || clock_nsec() - connection->began >= ANSWER_NSEC;
 
-	if (connection->stage >= AWAITING || connection->target->own.peer_to_peer || connection->last != VIP_NO_MATCH)
+	if (connection->stage >= LISTENING || connection->target.own.peer_to_peer || connection->last != VIP_NO_MATCH)
 		return VIP_TIMEOUT;
 	return connection->stage == PAUSING || (!is_old && !connection->is_unsure) ? VIP_NO_MATCH : VIP_TIMEOUT;
 }
@@ -177,9 +120,9 @@ void connection_expire(struct connection *connection)
  */
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
-	if (reason == VIP_TIMEOUT || connection->target->own.peer_to_peer || clock_nsec() < connection->grace_ends) {
-		leave_conversation(connection, 0);
-		pause_asking(connection, reason);
+	if (reason == VIP_TIMEOUT || connection->target.own.peer_to_peer || clock_nsec() < connection->grace_ends) {
+		connection_leave(connection, 0);
+		connection_pauses(connection, reason);
 	} else {
 		connection_failed(connection, reason, 0);
 	}
@@ -191,7 +134,7 @@ static void fail_for(struct connection *connection, int error)
 	char host[INET6_ADDRSTRLEN];
 
 	/* Nobody has the address of EHOSTUNREACH; but the host of a peer may come to life. */
-	if (error == ETIMEDOUT || (error == EHOSTUNREACH && connection->target->own.peer_to_peer)) {
+	if (error == ETIMEDOUT || (error == EHOSTUNREACH && connection->target.own.peer_to_peer)) {
 		no_answer(connection, VIP_TIMEOUT);
 	} else if (error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN || error == ENODEV) {
 		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host_of(connection, host), failure(error));
@@ -209,7 +152,7 @@ static void fail_for(struct connection *connection, int error)
 
 static void go_to_place(struct connection *connection, unsigned place)
 {
-	leave_conversation(connection, 0);
+	connection_leave(connection, 0);
 	connection->place = place;
 	ask_next(connection);
 }
@@ -220,7 +163,7 @@ static void ask(struct connection *connection)
 	int error;
 
 	connection->stage = ASKING;
-	error = connection_tell(connection, connection->target->own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST);
+	error = connection_tell(connection, connection->target.own.peer_to_peer ? MESSAGE_PEER_REQUEST : MESSAGE_REQUEST);
 	if (!error)
 		connection_set_deadline(connection, clock_nsec() + connection->patience);
 	else if (error == EPIPE)
@@ -282,7 +225,7 @@ static bool settle(struct connection *connection, int error)
 /* Goes on with the places that have not been asked yet this time. */
 static void ask_next(struct connection *connection)
 {
-	const struct target *target = connection->target;
+	const struct target *target = &connection->target;
 	struct device *device = connector_of(connection)->device;
 	struct place at[PLACE_ADDRESSES];
 
@@ -293,7 +236,7 @@ static void ask_next(struct connection *connection)
 		if (settle(connection, reach(&target->host, &at[0], &connection->conversation.watched,
 					     &connection->conversation.described)))
 			return;
-		leave_conversation(connection, 0);
+		connection_leave(connection, 0);
 		connection->place++;
 	}
 	over(connection);
@@ -305,7 +248,7 @@ static void ask_next(struct connection *connection)
  */
 static void look_for_another(struct connection *connection)
 {
-	const struct target *target = connection->target;
+	const struct target *target = &connection->target;
 	struct device *device = connector_of(connection)->device;
 	struct place at[PLACE_ADDRESSES];
 	struct description unused;
@@ -333,7 +276,7 @@ void connection_routed(struct connection *connection)
 
 	if (connection->stage != ROUTING)
 		return;
-	error = ops->route ? ops->route(connection->target->endpoint, &connection->target->host) : 0;
+	error = ops->route ? ops->route(connection->endpoint, &connection->target.host) : 0;
 	if (!error)
 		ask_next(connection);
 	else if (error != EINPROGRESS)
@@ -353,10 +296,10 @@ static void ask_all(struct connection *connection)
 
 bool connection_ask(struct connection *connection)
 {
-	connection->last = VIP_NOT_DONE;
+	connection->last = VIP_SUCCESS;
 	connection->patience = HEAR_HERE_NSEC;
 	connection->pause = FIRST_PAUSE;
-	begin_grace(connection);
+	connection_has_grace(connection);
 	ask_all(connection);
 	return connection->stage == PAUSING;
 }
@@ -406,8 +349,10 @@ static void accepted(struct connection *connection)
 	char host[INET6_ADDRSTRLEN];
 	int error = EPROTO;
 
-	if (conversation->peer.reliability == connection->target->own.reliability)
+	if (conversation->peer.reliability == connection->target.own.reliability) {
+		vi_hold_sends(connection->vi);
 		error = connection_raise(connection, false);
+	}
 	if (error) {
 		log_error_ratelimited("cannot complete a connection with %s: %s", host_of(connection, host), failure(error));
 		connection_failed(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);

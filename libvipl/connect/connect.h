@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Connecting, above the devices. A connection is a stream socket, which stays open as long as the connection, and a data path
- * that its two ends have told each other about over it. The end of the socket is the end of the connection, however it came.
+ * Connecting. A connection is a stream socket, which stays open as long as the connection, and a data path that its two ends have
+ * told each other about over it. The end of the socket is the end of the connection, however it came.
  *
  *   requester                                      server
  *   connect() to a place of the discriminator
@@ -13,37 +13,73 @@
  *   ...
  *   DISCONNECT, or the end of the socket           DISCONNECT, or the end of the socket
  *
- * All functions but connector_open() and connector_close(): the NIC's lock is held. Reports are made from within these functions,
- * and by the device's watch_serve().
+ * All functions but connector_open() and connector_close(): the NIC's lock is held.
  */
 #ifndef VIPL_CONNECT_H
 #define VIPL_CONNECT_H
 
-#include "core/target.h"
-#include "message.h"
+#include <stdatomic.h>
+
+#include "conversation.h"
 #include "device.h"
 
-struct connector;    /* all of it of a NIC */
-struct acceptor;     /* what listens for a discriminator */
-struct request;      /* of a process that has asked us */
-struct connection;   /* a VI's */
+struct acceptor; /* what listens for a discriminator */
 
-/* NULL and errno. */
-struct connector *connector_open(struct nic *nic, struct device *device);
-/* There are no acceptors, requests and connections any more. */
-void connector_close(struct connector *connector);
-/*
- * Ends what has taken too long, and asks again after pauses. Returns when to call it again, not before other threads have had the
- * NIC's lock for as long as this has taken; but earlier if an attempt begins.
- */
-int64_t connector_tick(struct connector *connector);
+/* The end that a VI shall be connected to, and what the VI says of itself. */
+struct target {
+	struct connect_info own;
+	struct in6_addr host;
+	struct discriminator wanted;
+	int64_t deadline; /* of the attempt */
+};
+
+/* After UNCONNECTED four of an end that asks, then two of one that is asked, the first with a peer only. */
+enum stage { UNCONNECTED, ROUTING, REACHING, ASKING, PAUSING, LISTENING, CONFIRMING, CONNECTED };
+
+/* A VI's last attempt to connect, and the connection that came of it. */
+struct connection {
+	struct conversation conversation;
+	struct vi *vi;
+	struct device_endpoint *endpoint;
+	struct target target;
+	enum stage stage;
+
+	/* The attempt: connecting.c. */
+	unsigned number;	     /* counts the VI's attempts */
+	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
+	atomic_bool is_peer_to_peer; /* VipConnectPeerDone asks for its result */
+	unsigned changes;	     /* of the device that were before it */
+
+	/* Listening for a peer who asks us. */
+	struct acceptor *acceptor; /* or NULL */
+	TAILQ_ENTRY(connection) in_listening;
+
+	/* Asking. */
+	unsigned place;
+	bool is_unsure;	  /* this time one has not answered, or has no time */
+	VIP_RETURN last;  /* what the last time has told: VIP_NO_MATCH, or anything else */
+	bool is_heard;	  /* it has said that it has the request */
+	int64_t began;	  /* with this place, or with this client */
+	int64_t patience; /* for MESSAGE_HERE */
+	int64_t pause;	  /* before it asks again */
+	int64_t grace_ends;
+	struct watched_socket look; /* to find somebody who listens at another place */
+	unsigned next_look;	    /* the place */
+};
+
+static inline struct connector *connector_of(const struct connection *connection)
+{
+	return connection->conversation.watched.connector;
+}
+
+static inline bool connection_is_under_way(const struct connection *connection)
+{
+	return connection->stage != UNCONNECTED && connection->stage != CONNECTED;
+}
 
 /* ---- accepting.c ---- */
 
-/*
- * Requests for this discriminator are reported by request_arrived() from now on. NULL and errno; EADDRINUSE: others have
- * all places for it.
- */
+/* Requests for this discriminator may come from now on. NULL and errno; EADDRINUSE: others have all places for it. */
 struct acceptor *acceptor_open(struct connector *connector, const struct discriminator *wanted);
 /* Hears the requests of those who have connected by now. */
 void acceptor_serve(struct acceptor *acceptor);
@@ -52,62 +88,77 @@ void acceptor_close(struct acceptor *acceptor);
 
 /* ---- connection.c ---- */
 
-/* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
-VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
-
-/* `target` counts from the beginning of an attempt to the end of its connection. NULL: there is no memory. */
-struct connection *connection_create(struct connector *connector, struct vi *vi, const struct target *target);
-void connection_destroy(struct connection *connection);
+/* The attempt expires then, or when it has to end. */
+void connection_set_deadline(struct connection *connection, int64_t deadline);
+/* From now on the peer that asks us may come. */
+void connection_listens(struct connection *connection);
+/* The conversation has ended, and another one begins after a pause. */
+void connection_pauses(struct connection *connection, VIP_RETURN reason);
+/* The grace time begins anew. */
+void connection_has_grace(struct connection *connection);
+/* The attempt is over, because it has succeeded, or has failed. */
+void connection_decided(struct connection *connection);
+/* One try has failed for this reason, and the VI has withdrawn it. The attempt is over, or goes on. */
+void connection_withdrawn(struct connection *connection, VIP_RETURN reason, bool goes_on);
 /*
- * Each of these begins an attempt to connect, with an endpoint that is prepared. The result is reported, perhaps before this
- * returns, by one of endpoint_connected() and endpoint_refused().
- *
- * connection_ask() asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a
- * host that has not answered, and a peer, until the deadline of the target. True: it asks again in less than a second.
+ * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
+ * end, or its host, is gone, or the system lacks something.
+ */
+int connection_raise(struct connection *connection, bool accepts);
+VIP_RETURN raising_result(int error);
+/* Says this, with what the VI and its data path are. 0 or errno, as of conversation_say(). */
+int connection_tell(struct connection *connection, enum message_code code);
+/* Ends the conversation, as conversation_end(), and the look at another place. */
+void connection_leave(struct connection *connection, enum message_code last_word);
+/* Ends an attempt or a connection, and informs the peer, if there is one. `in_silence`: only if it has not ended in two seconds. */
+void connection_close(struct connection *connection, bool in_silence);
+void connection_destroy(struct connection *connection);
+
+/* ---- asking.c: each attempt ends by vi_connected() or vi_withdraw(), perhaps before the call that begins it returns ---- */
+
+/*
+ * Asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a host that has not
+ * answered, and a peer, until the deadline of the target. True: it asks again in less than a second.
  */
 bool connection_ask(struct connection *connection);
-/* Waits for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
-bool connection_await(struct connection *connection);
-/* The conversation becomes the connection's. */
-void connection_accept(struct connection *connection, struct request *request);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
 void connection_routed(struct connection *connection);
-/* The request of a peer has come, and is taken. False: no connection awaits it. */
-bool connection_meet(struct connector *connector, struct request *request);
-/* Gives up an attempt, and reports this. */
+/* The ends are connected. */
+void connection_succeeded(struct connection *connection);
+/*
+ * The attempt has failed with this result; but a peer that vanished amid connecting may come back while there is time, and a
+ * server that did not hear the answer in its time. The other end hears the last word, if it is not 0.
+ */
+void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
+/* Gives up an attempt. */
 void connection_cancel(struct connection *connection, VIP_RETURN reason);
 /*
  * The same at the deadline: VIP_NO_MATCH if a client's last answers said that there is no listener, and what is under way is too
  * young for an answer; else VIP_TIMEOUT.
  */
 void connection_expire(struct connection *connection);
-/* After REFUSED_LATER: the attempt is over, or goes on. */
-void connection_refused(struct connection *connection, VIP_RETURN reason, bool goes_on);
-/* A connection is going to be closed: nothing is reported of it any more. */
-void connection_unwatch(struct connection *connection);
-/* Ends an attempt or a connection, and informs the peer, if there is one. `in_silence`: only if it has not ended in two seconds. */
-void connection_close(struct connection *connection, bool in_silence);
+/* Somebody listens at another place, or not. */
+void asking_looked(struct watch *look);
+/* TCP has reached the place, or not; something has come from there; the time for it is over. */
+void asking_reached(struct connection *connection);
+void asking_answered(struct connection *connection);
+void asking_expired(struct connection *connection);
 
-/* ---- reports, which are implemented above ---- */
+/* ---- hearing.c ---- */
 
-/*
- * The peer may send before endpoint_connected() or endpoint_refused() is reported, and the program may answer. From here on
- * sends are kept until that report, and not flushed.
- */
-void endpoint_establishing(struct vi *vi);
-/* The connection is there. Posts the sends that were kept since endpoint_establishing(). */
-void endpoint_connected(struct vi *vi, const struct connect_info *peer);
-/*
- * Connecting has failed with this result, and the attempt is over. But with `goes_on` the endpoint is prepared anew, if it can
- * be, and the attempt goes on. REFUSED_LATER: the device has something to do first, and connection_refused() tells.
- */
-enum refused { REFUSED_OVER, REFUSED_GOES_ON, REFUSED_LATER };
-enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on);
-/* Whether requests of others wait for the server that has accepted this one. */
-bool endpoint_has_rivals(const struct vi *vi);
-/* The peer has vanished, or cannot be reached any more. */
-void endpoint_lost(struct vi *vi);
-/* A request has come. Returns how to refuse it, or 0: it is taken, perhaps answered already. */
-enum message_code request_arrived(struct connector *connector, struct request *request);
+/* NULL and errno. */
+struct connector *connector_open(struct nic *nic, struct device *device);
+/* There are no acceptors, requests and connections any more. */
+void connector_close(struct connector *connector);
+/* NULL: there is no memory. */
+struct connection *connection_create(struct connector *connector, struct vi *vi);
+/* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
+VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
+/* Listens for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
+bool connection_listen(struct connection *connection);
+/* The request's conversation becomes the connection's. */
+void connection_accept(struct connection *connection, struct conversation *client);
+/* The request of a peer has come, and is taken. False: no connection listens for it. */
+bool connection_meet(struct connector *connector, struct request *request);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attempts to connect, from VIP_STATE_CONNECT_PENDING to their result: of a client, of a VI that accepts,
- * and of a peer-to-peer connection.
+ * Attempts to connect, from VIP_STATE_CONNECT_PENDING to their result: of a client, of a peer-to-peer connection, and of a VI that
+ * accepts a request; and the end of them all.
  *
  * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
  * end with the lesser address asks as a client does; the other end listens, and takes the request that
@@ -10,16 +10,15 @@
 #include "connecting.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
 #include "base/deadline.h"
 #include "core/nic.h"
-
-static bool is_attempting(const struct vi *vi)
-{
-	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING && vi->ending.stage == ENDING_NOT;
-}
+#include "listening.h"
+#include "state.h"
+#include "vis.h"
 
 /* ---- what both ends say of themselves ---- */
 
@@ -42,7 +41,7 @@ static VIP_RETURN check_idle(const struct vi *vi)
 /* IDLE -> CONNECT_PENDING. */
 static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 {
-	struct attempt *attempt = &vi->attempt;
+	struct connection *attempt = vi->connection;
 
 	atomic_store(&attempt->is_peer_to_peer, false);
 	if (nic_is_lost(vi->nic) || !vi_offer(vi))
@@ -51,7 +50,7 @@ static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 	attempt->changes = vi->nic->changes;
 	atomic_store(&attempt->result, VIP_NOT_DONE);
 	attempt->target = *target;
-	attempt->target.endpoint = vi->endpoint;
+	attempt->endpoint = vi->endpoint;
 	describe_self(&attempt->target.own, vi);
 	return VIP_SUCCESS;
 }
@@ -59,14 +58,14 @@ static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 /* The attempt has its result after this, unless another one has begun: a try that fails may go on until it has ended. */
 static void expire_attempt(struct vi *vi, unsigned number)
 {
-	while (vi->attempt.number == number && vi->attempt.result == VIP_NOT_DONE) {
+	while (vi->connection->number == number && vi->connection->result == VIP_NOT_DONE) {
 		connection_expire(vi->connection);
 		vi_await_end(vi);
 	}
 }
 
 /* A thread that waits for the result. */
-struct awaiting {
+struct waiter {
 	struct vi *vi;
 	unsigned number;
 	bool has_begun; /* it has begun the attempt, and ends it when it is cancelled */
@@ -74,11 +73,11 @@ struct awaiting {
 
 static void leave_result(void *argument)
 {
-	const struct awaiting *awaiting = argument;
-	struct vi *vi = awaiting->vi;
+	const struct waiter *waiter = argument;
+	struct vi *vi = waiter->vi;
 
-	if (awaiting->has_begun)
-		expire_attempt(vi, awaiting->number);
+	if (waiter->has_begun)
+		expire_attempt(vi, waiter->number);
 	pthread_mutex_unlock(&vi->nic->lock);
 	vi_put(vi);
 }
@@ -86,23 +85,93 @@ static void leave_result(void *argument)
 /* If the thread is cancelled it leaves; NULL: it is not. */
 static VIP_RETURN await_result(struct vi *vi, cancel_leave *leave)
 {
-	struct attempt *attempt = &vi->attempt;
+	struct connection *attempt = vi->connection;
 	const int64_t deadline = attempt->target.deadline;
 	unsigned number = attempt->number;
-	struct awaiting awaiting = {vi, number, !atomic_load(&attempt->is_peer_to_peer)};
+	struct waiter waiter = {vi, number, !atomic_load(&attempt->is_peer_to_peer)};
 	bool in_time = true;
 
 	while (in_time && attempt->result == VIP_NOT_DONE && attempt->number == number)
-		in_time = (leave ? cancel_condition_wait(&vi->changed, &vi->nic->lock, deadline, leave, &awaiting)
+		in_time = (leave ? cancel_condition_wait(&vi->changed, &vi->nic->lock, deadline, leave, &waiter)
 				 : condition_wait(&vi->changed, &vi->nic->lock, deadline)) != ETIMEDOUT;
 	expire_attempt(vi, number);
 	/* Or it was disconnected, and used anew by another thread. */
 	return attempt->number == number ? attempt->result : VIP_INVALID_STATE;
 }
 
-/* ---- a client, and a server ---- */
+/* ---- peer-to-peer ---- */
 
-VIP_RETURN attempt_prepare(struct vi *vi, const struct conversation *client)
+/* Both ends get the same answer, except for the sign. */
+static int compare_ends(const struct target *target)
+{
+	int order = discriminator_compare(&target->own.discriminator, &target->wanted);
+
+	return order ? order : memcmp(&target->own.host, &target->host, sizeof(target->host));
+}
+
+VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
+{
+	struct connection *attempt = vi->connection;
+	int order = target->own.peer_to_peer ? compare_ends(target) : -1; /* a client asks */
+	VIP_RETURN rc = check_idle(vi);
+	bool asks_soon = false;
+
+	if (rc == VIP_SUCCESS)
+		rc = order ? begin_attempt(vi, target) : VIP_INVALID_PARAMETER;
+	if (rc != VIP_SUCCESS)
+		return rc;
+	if (order < 0)
+		asks_soon = connection_ask(vi->connection);
+	else if (!connection_listen(vi->connection))
+		return VIP_ERROR_RESOURCE;
+	/* To look at the connection's deadline. It sees a later one by itself, and the caller sees its own. */
+	if (asks_soon || target->own.peer_to_peer)
+		agent_wake(vi->nic);
+	if (!target->own.peer_to_peer)
+		return await_result(vi, leave_result);
+	atomic_store(&attempt->is_peer_to_peer, true);
+	return VIP_SUCCESS;
+}
+
+VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
+{
+	if (!atomic_load(&vi->connection->is_peer_to_peer))
+		return VIP_INVALID_STATE;
+	return waits ? await_result(vi, leave_result) : atomic_load(&vi->connection->result);
+}
+
+/* ---- answers to requests ---- */
+
+static struct nic *nic_of(const struct request *request)
+{
+	return request->conversation.watched.connector->nic;
+}
+
+/*
+ * The NIC's lock is held. The thread that retires the handle answers the request; false when another
+ * thread was first.
+ */
+static bool take_request(struct request *request)
+{
+	if (!object_retire(&request->object))
+		return false;
+	TAILQ_REMOVE(&nic_of(request)->requests, request, in_list);
+	return true;
+}
+
+/* Without the lock: others that were late may still hold references, and want the lock. */
+static void release_request(struct request *request, bool taken)
+{
+	if (!taken) {
+		object_put(&request->object);
+		return;
+	}
+	object_drain(&request->object, 1);
+	free(request);
+}
+
+/* Whether the VI can take the request; then it is CONNECT_PENDING. */
+static VIP_RETURN begin_to_accept(struct vi *vi, const struct conversation *client)
 {
 	const struct connect_info *peer = &client->peer;
 	const struct target target = {.own = {.discriminator = client->wanted},
@@ -118,110 +187,88 @@ VIP_RETURN attempt_prepare(struct vi *vi, const struct conversation *client)
 	return rc == VIP_SUCCESS ? begin_attempt(vi, &target) : rc;
 }
 
-VIP_RETURN attempt_accept(struct vi *vi, struct request *request)
+VIP_RETURN request_accept(struct request *request, struct vi *vi)
 {
-	connection_accept(vi->connection, request);
-	return await_result(vi, NULL); /* the connection knows how long a requester may take */
+	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct nic *nic = vi->nic;
+	struct listener *listener;
+	bool taken = false;
+
+	pthread_mutex_lock(&nic->lock);
+	if (nic_of(request) == nic && !object_retired(&request->object))
+		rc = begin_to_accept(vi, &request->conversation);
+	if (rc == VIP_SUCCESS) {
+		taken = take_request(request);
+		listener = listener_accepts(nic, &request->conversation.wanted);
+		connection_accept(vi->connection, &request->conversation);
+		rc = await_result(vi, NULL); /* the connection knows how long a requester may take */
+		listener_has_accepted(nic, listener);
+	}
+	pthread_mutex_unlock(&nic->lock);
+	release_request(request, taken);
+	return rc;
 }
 
-/* ---- peer-to-peer ---- */
-
-/* Both ends get the same answer, except for the sign. */
-static int compare_ends(const struct target *target)
+bool request_reject(struct request *request)
 {
-	int order = discriminator_compare(&target->own.discriminator, &target->wanted);
+	struct nic *nic = nic_of(request);
+	bool taken;
 
-	return order ? order : memcmp(&target->own.host, &target->host, sizeof(target->host));
+	if (!object_hold(&nic->object)) { /* being closed, which answers the request */
+		object_put(&request->object);
+		return false;
+	}
+	pthread_mutex_lock(&nic->lock);
+	taken = take_request(request);
+	if (taken)
+		conversation_end(&request->conversation, MESSAGE_REJECT);
+	pthread_mutex_unlock(&nic->lock);
+	release_request(request, taken);
+	nic_put(nic);
+	return taken;
 }
 
-VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
+/* ---- the program ends them ---- */
+
+void disconnect(struct vi *vi)
 {
-	struct attempt *attempt = &vi->attempt;
-	int order = target->own.peer_to_peer ? compare_ends(target) : -1; /* a client asks */
-	VIP_RETURN rc = check_idle(vi);
-	bool asks_soon = false;
+	const VIP_VI_STATE state = atomic_load(&vi->state);
 
-	if (rc == VIP_SUCCESS)
-		rc = order ? begin_attempt(vi, target) : VIP_INVALID_PARAMETER;
-	if (rc != VIP_SUCCESS)
-		return rc;
-	if (order < 0)
-		asks_soon = connection_ask(vi->connection);
-	else if (!connection_await(vi->connection))
-		return VIP_ERROR_RESOURCE;
-	/* To look at the connection's deadline. It sees a later one by itself, and the caller sees its own. */
-	if (asks_soon || target->own.peer_to_peer)
-		agent_wake(vi->nic);
-	if (!target->own.peer_to_peer)
-		return await_result(vi, leave_result);
-	atomic_store(&attempt->is_peer_to_peer, true);
-	return VIP_SUCCESS;
-}
-
-VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
-{
-	if (!atomic_load(&vi->attempt.is_peer_to_peer))
-		return VIP_INVALID_STATE;
-	return waits ? await_result(vi, leave_result) : atomic_load(&vi->attempt.result);
-}
-
-/* ---- the program ends it ---- */
-
-void connection_end(struct vi *vi)
-{
-	switch (atomic_load(&vi->state)) {
-	case VIP_STATE_IDLE:
-		break;
-	case VIP_STATE_CONNECT_PENDING: /* another thread or the agent waits for the result */
+	if (state == VIP_STATE_CONNECT_PENDING) { /* another thread or the agent waits for the result */
 		connection_cancel(vi->connection, VIP_INVALID_STATE);
 		vi->ending.flushes = true;
 		if (vi->ending.stage == ENDING_NOT)
 			workqueue_flush(&vi->receive);
-		break;
-	case VIP_STATE_CONNECTED:
-	case VIP_STATE_ERROR:
+	} else if (state != VIP_STATE_IDLE) {
 		vi_disconnect(vi);
-		break;
 	}
-	atomic_store(&vi->attempt.is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
+	atomic_store(&vi->connection->is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
 	vi_await_end(vi);
 }
 
-/* ---- what is reported from below ---- */
-
-void endpoint_establishing(struct vi *vi)
+static void abandon(struct vi *vi)
 {
-	if (is_attempting(vi))
-		workqueue_set_mode(&vi->send, QUEUE_HOLDS);
+	vi_abandon(vi);
+	if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
+		connection_cancel(vi->connection, VIP_INVALID_PARAMETER);
+	vi_decide(vi, VIP_INVALID_PARAMETER);
 }
 
-void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+void connections_close(struct nic *nic)
 {
-	if (!is_attempting(vi))
-		return;
-	vi->peer = *peer;
-	workqueue_set_mode(&vi->send, QUEUE_OPEN);
-	atomic_store(&vi->state, VIP_STATE_CONNECTED);
-	vi_decide(vi, VIP_SUCCESS);
-	/* A first message may have come, and failed, before the connection was known here. */
-	if (atomic_load(&vi->broken))
-		vi_break(vi);
-	else if (atomic_load(&vi->stalled))
-		vi_revive(vi);
-	else if (vi->attempt.changes != vi->nic->changes) /* the path may be that from before */
-		vi_follow(vi);
-}
-
-enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
-{
-	return atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING ? vi_withdraw(vi, reason, goes_on) : REFUSED_OVER;
-}
-
-void device_routed(struct nic *nic, const struct in6_addr *host)
-{
+	struct request *request;
 	struct vi *vi;
 
 	LIST_FOREACH(vi, &nic->vis, in_nic)
-		if (!host || host_equal(&vi->attempt.target.host, host))
-			connection_routed(vi->connection);
+		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
+			abandon(vi);
+	listeners_close(nic);
+	while ((request = TAILQ_FIRST(&nic->requests))) {
+		take_request(request);
+		conversation_end(&request->conversation, MESSAGE_REJECT);
+		pthread_mutex_unlock(&nic->lock);
+		object_drain(&request->object, 0);
+		free(request);
+		pthread_mutex_lock(&nic->lock);
+	}
 }

@@ -3,8 +3,15 @@
 #ifndef VIPL_CONNECTING_H
 #define VIPL_CONNECTING_H
 
-#include "conversation.h"
-#include "vis.h"
+#include "connect.h"
+#include "core/vi.h"
+
+/* These take the caller's reference to the request, and the NIC's lock. */
+
+/* VipConnectAccept, which waits. A request whose attributes do not fit the VI's stays. */
+VIP_RETURN request_accept(struct request *request, struct vi *vi);
+/* VipConnectReject. False when another thread was first. */
+bool request_reject(struct request *request);
 
 /* All of these: the NIC's lock is held. The target's `own` needs its host, discriminator and peer_to_peer alone. */
 
@@ -13,21 +20,18 @@
  * waits is cancelled, it puts the reference, and unlocks.
  */
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
-/* VipConnectAccept: whether the VI can take the request of this peer. Then it is CONNECT_PENDING: attempt_accept() follows. */
-VIP_RETURN attempt_prepare(struct vi *vi, const struct conversation *client);
-/* Takes the request, and waits. */
-VIP_RETURN attempt_accept(struct vi *vi, struct request *request);
 /* VipConnectPeerDone; VipConnectPeerWait, which waits, as VipConnectRequest does. */
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
-
 /* VipDisconnect: ends the attempt or the connection, if the VI has one. */
-void connection_end(struct vi *vi);
+void disconnect(struct vi *vi);
+/* Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
+void connections_close(struct nic *nic);
 
 /* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
 static inline bool attempt_peer_goes_on(const struct vi *vi)
 {
-	return atomic_load(&vi->attempt.is_peer_to_peer) &&
-	       atomic_load(&vi->attempt.result) == VIP_NOT_DONE;
+	return atomic_load(&vi->connection->is_peer_to_peer) &&
+	       atomic_load(&vi->connection->result) == VIP_NOT_DONE;
 }
 
 #endif

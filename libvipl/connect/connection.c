@@ -1,201 +1,110 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The connection of a VI: accepting, what comes while it lasts, and the end. Asking is asking.c's. */
+/* What a connection does without its VI: its times and pauses, what its ends tell each other of their data paths, and its end. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
-#include "base/container.h"
+#include "base/config.h"
 #include "base/deadline.h"
-#include "base/log.h"
-#include "connect_internal.h"
+#include "connect.h"
 
-/* A requester may be late with its confirmation. But it makes others wait: then it has less time. */
-#define CONFIRM_NSEC	   (10 * NSEC_PER_SEC)
-#define SHORT_CONFIRM_NSEC (3 * NSEC_PER_SEC)
-#define RIVALS_NSEC	   NSEC_PER_SEC /* after this it is looked again whether there are others */
+#define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
+#define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
 
-#define ACKS_NSEC (50 * NSEC_PER_MSEC) /* the last acknowledgements may take */
+/* ---- times ---- */
 
-/* ---- accepting ---- */
-
-void connection_accept(struct connection *connection, struct request *request)
+void connection_set_deadline(struct connection *connection, int64_t deadline)
 {
-	struct conversation *conversation = &connection->conversation, *client = &request->conversation;
-	char host[INET6_ADDRSTRLEN];
-	bool is_refused;
+	const int64_t end = connection->target.deadline;
+
+	socket_set_deadline(&connection->conversation.watched, deadline < end ? deadline : end);
+}
+
+void connection_listens(struct connection *connection)
+{
+	connection->stage = LISTENING;
+	connection_set_deadline(connection, DEADLINE_NEVER);
+}
+
+void connection_has_grace(struct connection *connection)
+{
+	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
+}
+
+/*
+ * After a pause the route is asked for, too: it may have changed. A server that was busy, late or out of reach may be gone when it
+ * is asked next, and come back within a grace time.
+ */
+void connection_pauses(struct connection *connection, VIP_RETURN reason)
+{
+	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;
+
+	connection->stage = PAUSING;
+	connection->last = reason;
+	if (reason == VIP_TIMEOUT)
+		connection_has_grace(connection);
+	connection_set_deadline(connection, clock_nsec() + connection->pause);
+	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
+}
+
+void connection_decided(struct connection *connection)
+{
+	if (!connection->acceptor)
+		return;
+	TAILQ_REMOVE(&connector_of(connection)->listening, connection, in_listening);
+	acceptor_close(connection->acceptor);
+	connection->acceptor = NULL;
+}
+
+void connection_withdrawn(struct connection *connection, VIP_RETURN reason, bool goes_on)
+{
+	if (!goes_on)
+		connection_decided(connection);
+	else if (connection->acceptor)
+		connection_listens(connection);
+	else
+		connection_pauses(connection, reason);
+}
+
+/* ---- the data path ---- */
+
+int connection_raise(struct connection *connection, bool accepts)
+{
+	struct conversation *conversation = &connection->conversation;
 	int error;
 
-	connection->stage = CONFIRMING;
-	connection->began = clock_nsec();
-	conversation->peer = client->peer;
-	conversation->described = client->described;
-	error = socket_move(&client->watched, &conversation->watched);
-	if (!error) {
-		connection_set_deadline(connection, connection->began + SHORT_CONFIRM_NSEC);
-		error = connection_raise(connection, true);
-	}
-	if (!error)
-		error = connection_tell(connection, MESSAGE_ACCEPT);
-	if (!error)
-		return;
-	if (raising_result(error) == VIP_TIMEOUT) {
-		connection_failed(connection, VIP_TIMEOUT, 0);
-		return;
-	}
-	host_text(&conversation->peer.host, host);
-	log_error_ratelimited("cannot accept a connection from %s: %s", host, failure(error));
-	/* A client can come again; but the attempt that a peer asks for is over. */
-	is_refused = connection->target->own.peer_to_peer || error == EPROTO;
-	connection_failed(connection, VIP_ERROR_RESOURCE, is_refused ? MESSAGE_REJECT : MESSAGE_BUSY);
+	conversation->described.socket = conversation->watched.fd;
+	error = connector_ops(connector_of(connection))->raise(connection->endpoint, accepts, &connection->target.own,
+							       &conversation->peer, &conversation->described);
+	conversation_close_fds(conversation);
+	return error;
 }
 
-VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
+VIP_RETURN raising_result(int error)
 {
-	if (peer->reliability != own->reliability)
-		return VIP_INVALID_RELIABILITY_LEVEL;
-	return peer->max_transfer == own->max_transfer ? VIP_SUCCESS : VIP_INVALID_MTU;
+	return error == EPIPE || error == ETIMEDOUT || error == EHOSTUNREACH ? VIP_TIMEOUT : VIP_ERROR_RESOURCE;
 }
 
-bool connection_await(struct connection *connection)
+int connection_tell(struct connection *connection, enum message_code code)
 {
-	struct connector *connector = connector_of(connection);
+	const struct target *target = &connection->target;
+	const struct discriminator *wanted = code == MESSAGE_ACCEPT ? NULL : &target->wanted;
+	struct description own = {.socket = connection->conversation.watched.fd, .sent_fd = -1};
+	int error;
 
-	connection->acceptor = acceptor_open(connector, &connection->target->own.discriminator);
-	if (!connection->acceptor) {
-		connection_failed(connection, VIP_ERROR_RESOURCE, 0);
-		return false;
-	}
-	TAILQ_INSERT_TAIL(&connector->awaiting, connection, in_awaiting);
-	connection_listens(connection);
-	return true;
-}
-
-static bool is_awaited(const struct connection *connection, const struct conversation *client)
-{
-	const struct target *target = connection->target;
-
-	return connection->stage == AWAITING && discriminator_equal(&target->own.discriminator, &client->wanted) &&
-	       discriminator_equal(&target->wanted, &client->peer.discriminator) &&
-	       host_equal(&target->host, &client->peer.host);
-}
-
-bool connection_meet(struct connector *connector, struct request *request)
-{
-	struct connection *connection;
-
-	TAILQ_FOREACH(connection, &connector->awaiting, in_awaiting)
-		if (is_awaited(connection, &request->conversation))
-			break;
-	if (!connection)
-		return false;
-	if (connection_check(&connection->target->own, &request->conversation.peer) == VIP_SUCCESS) {
-		connection_accept(connection, request);
-		free(request);
-	} else {
-		request_refuse(request, MESSAGE_REJECT);
-		connection_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
-	}
-	return true;
+	connector_ops(connector_of(connection))->describe(connection->endpoint, &own);
+	error = conversation_say(&connection->conversation, code, &target->own, wanted, &own);
+	if (own.sent_fd >= 0)
+		close(own.sent_fd);
+	return error;
 }
 
 /* ---- the end ---- */
 
-/* The peer has ended the connection, as it may have said, or is gone. */
-static void ended(struct connection *connection, bool is_said)
+void connection_leave(struct connection *connection, enum message_code last_word)
 {
-	struct watched_socket *watched = &connection->conversation.watched;
-	const struct device_ops *ops = connector_ops(connector_of(connection));
-
-	if (is_said)
-		endpoint_closed(connection->vi);
-	if (ops->awaits_acks && ops->awaits_acks(connection->target->endpoint)) {
-		socket_unwatch(watched);
-		socket_set_time(watched, ACKS_NSEC);
-		return;
-	}
-	endpoint_lost(connection->vi);
-}
-
-/* An end that has accepted, or is connected. */
-static void hear(struct connection *connection)
-{
-	int code;
-
-	if (connection->stage == CONNECTED && conversation_take_wake(&connection->conversation)) {
-		connector_ops(connector_of(connection))->woken_by_peer(connection->target->endpoint);
-		return;
-	}
-	code = conversation_hear(&connection->conversation);
-	if (code == MESSAGE_NONE)
-		return;
-	if (connection->stage == CONNECTED)
-		ended(connection, code == MESSAGE_DISCONNECT);
-	else if (code == MESSAGE_CONFIRM)
-		connection_succeeded(connection);
-	else /* it has given up */
-		connection_failed(connection, VIP_TIMEOUT, 0);
-}
-
-static void ready(struct watch *watch)
-{
-	struct connection *connection = container_of(watch, struct connection, conversation.watched.watch);
-
-	if (connection->stage == REACHING)
-		asking_reached(connection);
-	else if (connection->stage == ASKING)
-		asking_answered(connection);
-	else
-		hear(connection);
-}
-
-static void confirmation_expired(struct connection *connection)
-{
-	int64_t now = clock_nsec();
-
-	if (now - connection->began < CONFIRM_NSEC && (connection->target->own.peer_to_peer || !endpoint_has_rivals(connection->vi)))
-		connection_set_deadline(connection, now + RIVALS_NSEC);
-	else
-		connection_failed(connection, VIP_TIMEOUT, 0);
-}
-
-static void expired(struct watched_socket *watched)
-{
-	struct connection *connection = container_of(watched, struct connection, conversation.watched);
-
-	if (connection->stage == CONNECTED)
-		endpoint_lost(connection->vi);
-	else if (!deadline_left(connection->target->deadline))
-		connection_expire(connection);
-	else if (connection->stage == CONFIRMING)
-		confirmation_expired(connection);
-	else
-		asking_expired(connection);
-}
-
-/* ---- what is called from above ---- */
-
-struct connection *connection_create(struct connector *connector, struct vi *vi, const struct target *target)
-{
-	struct connection *connection = zeroed(1, sizeof(*connection));
-
-	if (!connection)
-		return NULL;
-	connection->vi = vi;
-	connection->target = target;
-	socket_init(&connection->conversation.watched, connector, ready, expired);
-	socket_init(&connection->look, connector, asking_looked, NULL);
-	return connection;
-}
-
-void connection_destroy(struct connection *connection)
-{
-	connection_close(connection, false);
-	free(connection);
-}
-
-void connection_unwatch(struct connection *connection)
-{
-	socket_unwatch(&connection->conversation.watched);
+	socket_close(&connection->look, true);
+	conversation_end(&connection->conversation, last_word);
 }
 
 void connection_close(struct connection *connection, bool in_silence)
@@ -204,9 +113,13 @@ void connection_close(struct connection *connection, bool in_silence)
 
 	connection->stage = UNCONNECTED;
 	connection_decided(connection);
-	socket_close(&connection->look, true);
 	if (last_word && in_silence)
 		conversation_leave(&connection->conversation);
-	else
-		conversation_end(&connection->conversation, last_word);
+	connection_leave(connection, last_word); /* nothing, if it has been left */
+}
+
+void connection_destroy(struct connection *connection)
+{
+	connection_close(connection, false);
+	free(connection);
 }

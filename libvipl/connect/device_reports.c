@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a device reports of itself, and what that means for all connections of the NIC. */
+/* What a device reports of itself and of its endpoints, and what that means for the connections of the NIC. */
 #include "device_reports.h"
 
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "connecting.h"
-#include "listening.h"
+#include "connect.h"
 #include "core/nic.h"
+#include "listening.h"
+#include "state.h"
 
 void device_lost(struct nic *nic, const char *call, int error)
 {
@@ -57,7 +58,7 @@ static void lose_all(struct nic *nic)
 	struct vi *vi;
 
 	LIST_FOREACH(vi, &nic->vis, in_nic)
-		endpoint_lost(vi);
+		vi_lose(vi, VIP_ERROR_CONN_LOST);
 }
 
 void device_linked(struct nic *nic, bool is_up)
@@ -99,4 +100,41 @@ void cq_failed(struct cq *cq)
 	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
 		if (vi->send.cq == cq || vi->receive.cq == cq)
 			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+}
+
+void device_routed(struct nic *nic, const struct in6_addr *host)
+{
+	struct vi *vi;
+
+	LIST_FOREACH(vi, &nic->vis, in_nic)
+		if (!host || host_equal(&vi->connection->target.host, host))
+			connection_routed(vi->connection);
+}
+
+void endpoint_closed(struct vi *vi)
+{
+	vi->closed_by_peer = true;
+	vi->cause = VIP_ERROR_CONN_LOST;
+}
+
+void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
+{
+	vi->cause = error;
+}
+
+void endpoint_answered(struct vi *vi)
+{
+	vi->is_answered = true;
+}
+
+void endpoint_stalled(struct vi *vi)
+{
+	atomic_store(&vi->stalled, true);
+	vi_revive(vi);
+}
+
+void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+{
+	atomic_store(&vi->broken, true);
+	vi_lose(vi, error);
 }

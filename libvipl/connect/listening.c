@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listening, and the requests that come: from VipConnectWait to VipConnectAccept and VipConnectReject.
+ * Listening, and the requests that come, until VipConnectWait returns them.
  *
  * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a wait the NIC still listens,
  * and while a thread is in VipConnectAccept, for as long as a requester makes it wait, no grace time passes. The NIC holds the
@@ -18,7 +18,7 @@
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "connecting.h"
+#include "connect.h"
 #include "core/nic.h"
 
 #define HELD_MOST    1024u /* of one discriminator */
@@ -163,14 +163,10 @@ static bool can_hold(const struct listener *listener, const struct request *requ
 	       request_can_be_held(request);
 }
 
-enum message_code request_arrived(struct connector *connector, struct request *request)
+enum message_code listeners_take(struct nic *nic, struct request *request)
 {
-	const struct conversation *conversation = &request->conversation;
-	struct listener *listener;
+	struct listener *listener = find_listener(nic, &request->conversation.wanted);
 
-	if (conversation->peer.peer_to_peer) /* it names one VI, and servers take any client */
-		return connection_meet(connector, request) ? 0 : MESSAGE_NO_MATCH;
-	listener = find_listener(connector->nic, &conversation->wanted);
 	if (!listener)
 		return MESSAGE_NO_MATCH;
 	if (listener->held_count >= listener->waiters)
@@ -183,11 +179,28 @@ enum message_code request_arrived(struct connector *connector, struct request *r
 	return 0;
 }
 
-bool endpoint_has_rivals(const struct vi *vi)
+bool listeners_have_more(struct nic *nic, const struct discriminator *wanted)
 {
-	const struct listener *listener = find_listener(vi->nic, &vi->attempt.target.own.discriminator);
+	const struct listener *listener = find_listener(nic, wanted);
 
 	return listener && (listener->held_count > listener->waiters || deadline_left(listener->missed_at + RIVAL_NSEC));
+}
+
+struct listener *listener_accepts(struct nic *nic, const struct discriminator *wanted)
+{
+	struct listener *listener = find_listener(nic, wanted);
+
+	if (listener)
+		listener->accepting++;
+	return listener;
+}
+
+void listener_has_accepted(struct nic *nic, struct listener *listener)
+{
+	if (!listener)
+		return;
+	listener->accepting--;
+	remember_wait(nic, listener);
 }
 
 /* NULL and errno: there is no memory. */
@@ -343,105 +356,5 @@ void listeners_close(struct nic *nic)
 		pthread_cond_broadcast(&listener->changed);
 		if (!is_in_use(listener))
 			end_listener(nic, listener);
-	}
-}
-
-/* ---- answers ---- */
-
-static struct nic *nic_of(const struct request *request)
-{
-	return request->conversation.watched.connector->nic;
-}
-
-/*
- * The NIC's lock is held. The thread that retires the handle answers the request; false when another
- * thread was first.
- */
-static bool take_request(struct request *request)
-{
-	if (!object_retire(&request->object))
-		return false;
-	TAILQ_REMOVE(&nic_of(request)->requests, request, in_list);
-	return true;
-}
-
-/* Without the lock: others that were late may still hold references, and want the lock. */
-static void release_request(struct request *request, bool taken)
-{
-	if (!taken) {
-		object_put(&request->object);
-		return;
-	}
-	object_drain(&request->object, 1);
-	free(request);
-}
-
-/* Meanwhile others are told that the server is busy, and after it they have a grace time. */
-static VIP_RETURN accept_of(struct listener *listener, struct vi *vi, struct request *request)
-{
-	VIP_RETURN rc;
-
-	if (listener)
-		listener->accepting++;
-	rc = attempt_accept(vi, request);
-	if (listener) {
-		listener->accepting--;
-		remember_wait(vi->nic, listener);
-	}
-	return rc;
-}
-
-VIP_RETURN request_accept(struct request *request, struct vi *vi)
-{
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	bool taken = false;
-
-	pthread_mutex_lock(&vi->nic->lock);
-	if (nic_of(request) == vi->nic && !object_retired(&request->object))
-		rc = attempt_prepare(vi, &request->conversation);
-	if (rc == VIP_SUCCESS) {
-		taken = take_request(request);
-		rc = accept_of(find_listener(vi->nic, &request->conversation.wanted), vi, request);
-	}
-	pthread_mutex_unlock(&vi->nic->lock);
-	release_request(request, taken);
-	return rc;
-}
-
-bool request_reject(struct request *request)
-{
-	struct nic *nic = nic_of(request);
-	bool taken;
-
-	if (!object_hold(&nic->object)) { /* being closed, which answers the request */
-		object_put(&request->object);
-		return false;
-	}
-	pthread_mutex_lock(&nic->lock);
-	taken = take_request(request);
-	if (taken)
-		conversation_end(&request->conversation, MESSAGE_REJECT);
-	pthread_mutex_unlock(&nic->lock);
-	release_request(request, taken);
-	nic_put(nic);
-	return taken;
-}
-
-void connections_close(struct nic *nic)
-{
-	struct request *request;
-	struct vi *vi;
-
-	LIST_FOREACH(vi, &nic->vis, in_nic)
-		if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-			vi_abandon(vi);
-	listeners_close(nic);
-	while ((request = TAILQ_FIRST(&nic->requests))) {
-		take_request(request);
-		conversation_end(&request->conversation, MESSAGE_REJECT);
-		pthread_mutex_unlock(&nic->lock);
-		object_drain(&request->object, 0);
-		free(request);
-		pthread_mutex_lock(&nic->lock);
 	}
 }

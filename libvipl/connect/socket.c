@@ -15,7 +15,6 @@
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/strange.h"
-#include "connect.h"
 
 #define MOST_OF_CROWD 64u
 
@@ -230,27 +229,7 @@ void crowd_end(struct connector *connector, unsigned *crowd)
 	}
 }
 
-/* ---- all of a NIC ---- */
-
-struct connector *connector_open(struct nic *nic, struct device *device)
-{
-	struct connector *connector = zeroed(1, sizeof(*connector));
-
-	if (!connector)
-		return NULL;
-	connector->nic = nic;
-	connector->device = device;
-	TAILQ_INIT(&connector->awaiting);
-	TAILQ_INIT(&connector->expiring);
-	return connector;
-}
-
-/* What was said last arrives nevertheless. */
-void connector_close(struct connector *connector)
-{
-	crowd_end(connector, &connector->farewells);
-	free(connector);
-}
+/* ---- those whose time is over ---- */
 
 /* This thread may be late. So it hears first what has come in time; each call takes some of that, or ends its socket. */
 static void expire(struct watched_socket *watched)
@@ -263,7 +242,7 @@ static void expire(struct watched_socket *watched)
 	watched->expired(watched);
 }
 
-int64_t connector_tick(struct connector *connector)
+int64_t connector_serve(struct connector *connector)
 {
 	const int64_t now = clock_nsec();
 	struct watched_socket *first;

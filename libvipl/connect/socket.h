@@ -8,8 +8,10 @@
 
 #include "base/watch.h"
 #include "device.h"
+#include "message.h"
 
 struct connector;
+struct request;
 
 struct watched_socket {
 	struct watch watch;
@@ -28,7 +30,8 @@ struct connector {
 	struct nic *nic;
 	struct device *device;
 	LIST_HEAD(, acceptor) acceptors;
-	TAILQ_HEAD(, connection) awaiting; /* a peer that asks us: the oldest first */
+	enum message_code (*arrived)(struct request *request); /* how to refuse it, or 0: it is taken, perhaps answered already */
+	TAILQ_HEAD(, connection) listening;	  /* for a peer: the oldest first */
 	TAILQ_HEAD(expiring, watched_socket) expiring; /* with a deadline: the earliest first */
 	unsigned farewells;
 };
@@ -68,5 +71,11 @@ void crowd_end(struct connector *connector, unsigned *crowd);
 
 /* Sets what a connection over TCP with this host needs. */
 void socket_prepare(const struct watched_socket *watched, const struct in6_addr *host);
+
+/*
+ * Ends what has taken too long, and asks again after pauses. Returns when to call it again, not before other threads have had the
+ * NIC's lock for as long as this has taken; but earlier if an attempt begins.
+ */
+int64_t connector_serve(struct connector *connector);
 
 #endif

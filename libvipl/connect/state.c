@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of a VI and the ways between them. Connecting it is connecting.c's. */
-#include "vis.h"
+#include "state.h"
 
 #include <errno.h>
 #include <sched.h>
 
 #include "base/deadline.h"
 #include "base/futex.h"
+#include "connect.h"
 #include "core/nic.h"
 
 #define FLUSH_NSEC (20 * NSEC_PER_MSEC) /* a device may take to flush */
@@ -64,27 +65,27 @@ static void end_ending(struct vi *vi)
 }
 
 /* The device has done what it had to do. */
-static enum refused finish_withdrawal(struct vi *vi)
+static enum withdrawal finish_withdrawal(struct vi *vi)
 {
 	take_all_completions(vi);
 	ops_of(vi)->endpoint_reset(vi->endpoint);
 	take_all_completions(vi);
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
 	if (vi->ending.goes_on && vi_offer(vi))
-		return REFUSED_GOES_ON;
+		return WITHDRAWN_FOR_ANOTHER;
 	if (vi->ending.flushes)
 		workqueue_flush(&vi->receive);
 	atomic_store(&vi->state, VIP_STATE_IDLE);
 	vi_decide(vi, vi->ending.goes_on ? VIP_ERROR_RESOURCE : vi->ending.result);
-	return REFUSED_OVER;
+	return WITHDRAWN;
 }
 
-enum refused vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
+enum withdrawal vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
 {
 	vi->ending.result = result;
 	vi->ending.goes_on = goes_on;
 	if (vi->ending.stage != ENDING_NOT)
-		return REFUSED_LATER;
+		return WITHDRAWS;
 	vi->ending.flushes = false;
 	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
 	workqueue_flush(&vi->send);
@@ -93,13 +94,18 @@ enum refused vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
 		return finish_withdrawal(vi);
 	begin_ending(vi, ENDING_WITHDRAWS);
 	agent_wake(vi->nic);
-	return REFUSED_LATER;
+	return WITHDRAWS;
 }
 
 void vi_decide(struct vi *vi, VIP_RETURN result)
 {
-	atomic_store(&vi->attempt.result, result);
+	atomic_store(&vi->connection->result, result);
 	pthread_cond_broadcast(&vi->changed);
+}
+
+void vi_hold_sends(struct vi *vi)
+{
+	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 }
 
 /*
@@ -189,7 +195,7 @@ static bool go_on(struct vi *vi)
 		if (!is_still(vi, false))
 			return false;
 		end_ending(vi);
-		connection_refused(vi->connection, vi->ending.result, finish_withdrawal(vi) == REFUSED_GOES_ON);
+		connection_withdrawn(vi->connection, vi->ending.result, finish_withdrawal(vi) == WITHDRAWN_FOR_ANOTHER);
 		return true;
 	}
 	if (vi->ending.stage == ENDING_STOPS) {
@@ -209,7 +215,7 @@ static void end(struct vi *vi, VIP_VI_STATE state)
 	if (vi->ending.stage == ENDING_NOT) {
 		begin_ending(vi, ENDING_STOPS);
 		vi->is_answered = false;
-		connection_unwatch(vi->connection);
+		socket_unwatch(&vi->connection->conversation.watched);
 	}
 	if (!go_on(vi))
 		agent_wake(vi->nic);
@@ -272,13 +278,10 @@ void vi_abandon(struct vi *vi)
 	workqueue_drop(&vi->receive);
 	if (has) {
 		end(vi, VIP_STATE_IDLE);
-	} else if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING) {
-		connection_cancel(vi->connection, VIP_INVALID_PARAMETER);
-	} else {
+	} else if (atomic_load(&vi->state) != VIP_STATE_CONNECT_PENDING) {
 		connection_close(vi->connection, false);
 		atomic_store(&vi->state, VIP_STATE_IDLE);
 	}
-	vi_decide(vi, VIP_INVALID_PARAMETER);
 }
 
 static void break_live(struct vi *vi, VIP_ERROR_CODE error)
@@ -287,7 +290,7 @@ static void break_live(struct vi *vi, VIP_ERROR_CODE error)
 	end(vi, VIP_STATE_ERROR);
 }
 
-static void break_for(struct vi *vi, VIP_ERROR_CODE error)
+void vi_lose(struct vi *vi, VIP_ERROR_CODE error)
 {
 	if (has_connection(vi)) /* while connecting the result decides */
 		break_live(vi, error);
@@ -298,7 +301,7 @@ void vi_break(struct vi *vi)
 	uint32_t failure = atomic_load(&vi->failure), operation = failure & VIP_STATUS_OP_MASK;
 	bool is_rdma = operation == VIP_STATUS_OP_RDMA_WRITE || operation == VIP_STATUS_OP_RDMA_READ;
 
-	break_for(vi, is_rdma && failure & VIP_STATUS_TRANSPORT_ERROR ? VIP_ERROR_RDMA_TRANSPORT
+	vi_lose(vi, is_rdma && failure & VIP_STATUS_TRANSPORT_ERROR ? VIP_ERROR_RDMA_TRANSPORT
 								      : VIP_ERROR_CONN_LOST);
 }
 
@@ -311,7 +314,7 @@ void vi_revive(struct vi *vi)
 	const int64_t flushed_by = clock_nsec() + FLUSH_NSEC;
 	int error;
 
-	if (!has_connection(vi)) /* not yet, or not any more: see endpoint_connected() */
+	if (!has_connection(vi)) /* not yet, or not any more: see vi_connected() */
 		return;
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
@@ -364,39 +367,6 @@ void vi_catch_up(struct vi *vi)
 	pthread_mutex_unlock(&vi->nic->lock);
 }
 
-void endpoint_lost(struct vi *vi)
-{
-	break_for(vi, VIP_ERROR_CONN_LOST);
-}
-
-void endpoint_closed(struct vi *vi)
-{
-	vi->closed_by_peer = true;
-	vi->cause = VIP_ERROR_CONN_LOST;
-}
-
-void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
-{
-	vi->cause = error;
-}
-
-void endpoint_answered(struct vi *vi)
-{
-	vi->is_answered = true;
-}
-
-void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
-{
-	atomic_store(&vi->broken, true);
-	break_for(vi, error);
-}
-
-void endpoint_stalled(struct vi *vi)
-{
-	atomic_store(&vi->stalled, true);
-	vi_revive(vi);
-}
-
 void vi_follow(struct vi *vi)
 {
 	if (!has_connection(vi))
@@ -411,4 +381,19 @@ void vi_follow(struct vi *vi)
 	default:
 		break;
 	}
+}
+
+void vi_connected(struct vi *vi, const struct connect_info *peer)
+{
+	vi->peer = *peer;
+	workqueue_set_mode(&vi->send, QUEUE_OPEN);
+	atomic_store(&vi->state, VIP_STATE_CONNECTED);
+	vi_decide(vi, VIP_SUCCESS);
+	/* A first message may have come, and failed, before the connection was known here. */
+	if (atomic_load(&vi->broken))
+		vi_break(vi);
+	else if (atomic_load(&vi->stalled))
+		vi_revive(vi);
+	else if (vi->connection->changes != vi->nic->changes) /* the path may be that from before */
+		vi_follow(vi);
 }

@@ -6,7 +6,9 @@
 
 #include "base/deadline.h"
 #include "base/log.h"
+#include "connect.h"
 #include "core/nic.h"
+#include "state.h"
 
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {
@@ -109,7 +111,7 @@ static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)
 		goto destroy_receive;
-	vi->connection = connection_create(nic->connector, vi, &vi->attempt.target);
+	vi->connection = connection_create(nic->connector, vi);
 	if (!vi->connection) {
 		log_error_ratelimited("no memory for connections: %s", failure(errno));
 		goto destroy_endpoint;

@@ -9,20 +9,10 @@
 
 #include "device.h"
 #include "object.h"
-#include "target.h"
 #include "workqueue.h"
 
-struct connection;
+struct connection; /* and the attempt to make one: connect/connect.h */
 struct tag;
-
-/* The last attempt to connect: connecting.c. The NIC's lock guards the members that are not atomic. */
-struct attempt {
-	unsigned number;	     /* counts the VI's attempts */
-	_Atomic VIP_RETURN result;   /* VIP_NOT_DONE while it goes on; written under the NIC's lock */
-	atomic_bool is_peer_to_peer; /* VipConnectPeerDone asks for its result */
-	struct target target;
-	unsigned changes; /* of the device that were before it */
-};
 
 /*
  * The end of a connection, or of a failed attempt, while it goes on. The peer may be in a copy, and the device may have work.
@@ -56,7 +46,6 @@ struct vi {
 	atomic_bool broken;	    /* the device reported an error since the VI was prepared */
 	atomic_bool stalled;	    /* the device waits for vi_revive() */
 	_Atomic uint32_t failure;   /* the Status of the descriptor that broke it; 0: none did */
-	struct attempt attempt;
 
 	/* Guarded by the NIC's lock. */
 	pthread_cond_t changed;	  /* an attempt has its result */

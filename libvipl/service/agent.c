@@ -14,6 +14,7 @@
 #include "connect/connect.h"
 #include "connect/device_reports.h"
 #include "connect/listening.h"
+#include "connect/state.h"
 #include "core/nic.h"
 #include "notifier.h"
 #include "status.h"
@@ -98,7 +99,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 		watch_serve(nic->device->event_fd);
 	if (nic->device->ops->serve)
 		msec = shorter(msec, nic->device->ops->serve(nic->device));
-	msec = shorter(msec, deadline_msec(connector_tick(nic->connector)));
+	msec = shorter(msec, deadline_msec(connector_serve(nic->connector)));
 	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
 	msec = shorter(msec, serve_cqs(nic));
 	faults_serve(nic);

@@ -20,6 +20,7 @@
 #include "base/strange.h"
 #include "base/closer.h"
 #include "base/user.h"
+#include "connect/connect.h"
 #include "connect/listening.h"
 #include "core/nic.h"
 #include "vipl_names.h"
@@ -112,7 +113,7 @@ static void print_vi(FILE *out, const struct vi *vi)
 		[VIP_SERVICE_RELIABLE_DELIVERY] = "reliable delivery",
 		[VIP_SERVICE_RELIABLE_RECEPTION] = "reliable reception",
 	};
-	const struct target *target = &vi->attempt.target;
+	const struct target *target = &vi->connection->target;
 	VIP_VI_STATE state = atomic_load(&vi->state);
 
 	fprintf(out, "{\"vi\": \"%p\", \"state\": \"%s\", \"level\": \"%s\"", object_handle(&vi->object),

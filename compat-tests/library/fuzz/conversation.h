@@ -6,7 +6,7 @@
 #ifndef FUZZ_CONVERSATION_H
 #define FUZZ_CONVERSATION_H
 
-#include "connect/conversation.h"
+#include "connect/connect.h"
 #include "describe.h"
 #include "fuzz.h"
 

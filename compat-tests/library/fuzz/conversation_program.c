@@ -46,26 +46,26 @@ void program_unlisten(struct input *input)
 /* Whoever asks for us, without a name, is the one. */
 static void await_peer(struct vi *vi)
 {
-	struct target *target = &vi->target;
+	struct target *target = &vi->connection->target;
 
 	target->own.discriminator = discriminator_of(OWN);
 	target->wanted = (struct discriminator){0};
 	target->host = info.host;
-	connection_await(vi->connection);
+	connection_listen(vi->connection);
 }
 
 void program_connect(struct input *input)
 {
 	struct vi *vi = choose(input);
 	uint8_t how = take8(input);
-	struct target *target = &vi->target;
+	struct target *target = &vi->connection->target;
 
 	if (vi->state != VI_IDLE)
 		return;
-	*target = (struct target){.endpoint = vi->endpoint,
-				  .own = info,
+	*target = (struct target){.own = info,
 				  .host = info.host,
 				  .wanted = how & 1 ? discriminator_of(OWN) : discriminator_of(OTHER)};
+	vi->connection->endpoint = vi->endpoint;
 	target->host.s6_addr[15] = how & 2 ? 2 : 1;
 	target->own.peer_to_peer = vi == &world.vis[VIS - 1];
 	target->deadline = clock_nsec() + (target->own.peer_to_peer ? 1 : 60) * NSEC_PER_SEC;
@@ -83,8 +83,9 @@ void program_connect(struct input *input)
 static void accept_by(struct vi *vi, struct request *request)
 {
 	vi_prepare(vi);
-	vi->target = (struct target){.endpoint = vi->endpoint, .own = info, .deadline = DEADLINE_NEVER};
-	connection_accept(vi->connection, request);
+	vi->connection->endpoint = vi->endpoint;
+	vi->connection->target = (struct target){.own = info, .deadline = DEADLINE_NEVER};
+	connection_accept(vi->connection, &request->conversation);
 	free(request);
 }
 
@@ -174,6 +175,6 @@ void program_serve(struct input *input)
 	trouble_begin(how & ~5u);
 	watch_serve(world.device->event_fd);
 	if (how & 4)
-		connector_tick(talk.connector);
+		connector_serve(talk.connector);
 	trouble_end();
 }

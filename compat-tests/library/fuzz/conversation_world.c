@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "conversation.h"
+#include "connect/listening.h"
+#include "connect/state.h"
 
 struct talk talk;
 
@@ -110,7 +112,7 @@ void talk_create(struct input *input)
 	memory_register(&world.regions[0], &(struct input){region, sizeof(region)});
 	for (unsigned i = 0; i < VIS; i++) {
 		vi_create(&world.vis[i]);
-		world.vis[i].connection = connection_create(talk.connector, &world.vis[i], &world.vis[i].target);
+		world.vis[i].connection = connection_create(talk.connector, &world.vis[i]);
 		check(world.vis[i].connection);
 	}
 	talk.request_count = talk.listening = 0;
@@ -150,19 +152,19 @@ static void check_info(const struct connect_info *peer)
 	check(host_is_ipv4(&peer->host) && host_is_loopback(&peer->host));
 }
 
-void endpoint_establishing(struct vi *vi)
+void vi_hold_sends(struct vi *vi)
 {
 	check(vi->state == VI_PREPARED);
 }
 
-void endpoint_connected(struct vi *vi, const struct connect_info *peer)
+void vi_connected(struct vi *vi, const struct connect_info *peer)
 {
 	check(vi->state == VI_PREPARED);
 	check_info(peer);
 	vi->state = VI_LINKED;
 }
 
-enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
+enum withdrawal vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
 	check(vi->state == VI_PREPARED);
 	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
@@ -171,17 +173,19 @@ enum refused endpoint_refused(struct vi *vi, VIP_RETURN reason, bool goes_on)
 	vi_reset(vi);
 	if (goes_on)
 		vi_prepare(vi);
-	return goes_on ? REFUSED_GOES_ON : REFUSED_OVER;
+	return goes_on ? WITHDRAWN_FOR_ANOTHER : WITHDRAWN;
 }
 
-bool endpoint_has_rivals(const struct vi *vi)
+bool listeners_have_more(struct nic *nic, const struct discriminator *wanted)
 {
-	(void)vi;
+	(void)nic;
+	(void)wanted;
 	return false;
 }
 
-void endpoint_lost(struct vi *vi)
+void vi_lose(struct vi *vi, VIP_ERROR_CODE error)
 {
+	check(error == VIP_ERROR_CONN_LOST);
 	check(vi->state == VI_LINKED);
 	vi_tear_down(vi);
 }
@@ -201,15 +205,13 @@ void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
 		vi_tear_down(vi);
 }
 
-enum message_code request_arrived(struct connector *connector, struct request *request)
+enum message_code listeners_take(struct nic *nic, struct request *request)
 {
 	const struct conversation *conversation = &request->conversation;
 
-	check(connector == talk.connector);
+	check(nic == (struct nic *)&world);
 	check_info(&conversation->peer);
 	check(conversation->wanted.length <= MAX_DISCRIMINATOR_LEN);
-	if (conversation->peer.peer_to_peer)
-		return connection_meet(connector, request) ? 0 : MESSAGE_NO_MATCH;
 	if (!talk.takes_requests || !talk.listening)
 		return MESSAGE_NO_MATCH;
 	if (talk.request_count == REQUESTS)

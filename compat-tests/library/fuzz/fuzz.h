@@ -7,7 +7,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include "connect/connect.h"
+#include "device.h"
 #include "loopback.h"
 
 /* Prints the condition that failed, and aborts. libFuzzer takes that for a crash. */
@@ -126,8 +126,7 @@ struct vi {
 	struct workqueue send, receive;
 	struct cq *send_cq, *receive_cq;
 	struct peer peer; /* of fuzz_lane */
-	struct connection *connection; /* of fuzz_conversation, as the next ones */
-	struct target target;
+	struct connection *connection; /* of fuzz_conversation */
 };
 
 struct world {

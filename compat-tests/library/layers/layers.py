@@ -4,7 +4,7 @@
 
 SOURCES is libvipl/. OBJECTS is a file that lists its object files. An arrow runs from a file to another one that it
 calls (by the symbols of the object files) or includes. It must not run to a higher folder: a device reports to the
-layers above it by the functions of device.h alone, and connect by those and the ones of connect.h.
+layers above it by the functions of device.h alone.
 """
 import collections
 import graphlib
@@ -37,13 +37,9 @@ def symbols(objects):
 
 
 def reports(sources):
-    """Returns the functions that each folder may call though they are defined above it."""
-    def after(header, mark):
-        text = (sources / header).read_text()
-        return set(re.findall(r"\b(\w+)\(", text[text.index(mark):]))
-    of_devices = after("device.h", "A device reports by these functions")
-    of_connect = of_devices | after("connect/connect.h", "reports, which are implemented above")
-    return {"connect": of_connect, **{device: of_devices for device in DEVICES}}
+    """Returns the functions that devices may call though they are defined above them."""
+    text = (sources / "device.h").read_text()
+    return set(re.findall(r"\b(\w+)\(", text[text.index("A device reports by these functions"):]))
 
 
 def calls(sources, objects):
@@ -52,7 +48,7 @@ def calls(sources, objects):
     for name, names in sorted(wanted.items()):
         for symbol in sorted(names):
             other = defined.get(symbol)
-            if other and other != name and symbol not in up.get(folder(name), ()):
+            if other and other != name and not (folder(name) in DEVICES and symbol in up):
                 yield name, other, symbol
 
 
