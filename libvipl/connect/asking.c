@@ -44,15 +44,13 @@ void connection_succeeded(struct connection *connection)
 static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
 	const struct device_ops *ops = connector_ops(connector_of(connection));
-	enum withdrawal withdrawal;
 
 	if (reason == VIP_NO_MATCH && ops->tell_no_match)
 		ops->tell_no_match(&connection->target.wanted);
 	connection->stage = UNCONNECTED;
-	withdrawal = vi_withdraw(connection->vi, reason, goes_on);
-	connection_leave(connection, last_word);
-	if (withdrawal != WITHDRAWS)
-		connection_withdrawn(connection, reason, withdrawal == WITHDRAWN_FOR_ANOTHER);
+	connection->last_word = last_word;
+	if (!vi_withdraw(connection->vi, reason, goes_on))
+		connection_leave(connection, last_word);
 }
 
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)

@@ -43,6 +43,7 @@ struct connection {
 	struct device_endpoint *endpoint;
 	struct target target;
 	enum stage stage;
+	enum message_code last_word; /* of a try that has failed, or 0 */
 
 	/* The attempt: connecting.c. */
 	unsigned number;	     /* counts the VI's attempts */
@@ -108,8 +109,8 @@ int connection_raise(struct connection *connection, bool accepts);
 VIP_RETURN raising_result(int error);
 /* Says this, with what the VI and its data path are. 0 or errno, as of conversation_say(). */
 int connection_tell(struct connection *connection, enum message_code code);
-/* Ends the conversation, as conversation_end(), and the look at another place. */
-void connection_leave(struct connection *connection, enum message_code last_word);
+/* Ends the conversation, and the look at another place. */
+void connection_leave(struct connection *connection, int last_word);
 /* Ends an attempt or a connection, and informs the peer, if there is one. `in_silence`: only if it has not ended in two seconds. */
 void connection_close(struct connection *connection, bool in_silence);
 void connection_destroy(struct connection *connection);

@@ -11,7 +11,7 @@
 #define LONGEST_PAUSE (16 * NSEC_PER_MSEC)
 #define RARE_PAUSE    (256 * NSEC_PER_MSEC) /* the longest one after the grace time */
 
-/* ---- times ---- */
+/* ---- times and tries ---- */
 
 void connection_set_deadline(struct connection *connection, int64_t deadline)
 {
@@ -47,6 +47,12 @@ void connection_pauses(struct connection *connection, VIP_RETURN reason)
 	connection->pause = connection->pause * 2 < longest ? connection->pause * 2 : longest;
 }
 
+void connection_leave(struct connection *connection, int last_word)
+{
+	socket_close(&connection->look, true);
+	conversation_end(&connection->conversation, last_word);
+}
+
 void connection_decided(struct connection *connection)
 {
 	if (!connection->acceptor)
@@ -58,6 +64,7 @@ void connection_decided(struct connection *connection)
 
 void connection_withdrawn(struct connection *connection, VIP_RETURN reason, bool goes_on)
 {
+	connection_leave(connection, connection->last_word);
 	if (!goes_on)
 		connection_decided(connection);
 	else if (connection->acceptor)
@@ -101,21 +108,13 @@ int connection_tell(struct connection *connection, enum message_code code)
 
 /* ---- the end ---- */
 
-void connection_leave(struct connection *connection, enum message_code last_word)
-{
-	socket_close(&connection->look, true);
-	conversation_end(&connection->conversation, last_word);
-}
-
 void connection_close(struct connection *connection, bool in_silence)
 {
-	enum message_code last_word = connection->stage == CONNECTED ? MESSAGE_DISCONNECT : 0;
+	const int last_word = in_silence ? SILENCE : MESSAGE_DISCONNECT, is_connected = connection->stage == CONNECTED;
 
 	connection->stage = UNCONNECTED;
 	connection_decided(connection);
-	if (last_word && in_silence)
-		conversation_leave(&connection->conversation);
-	connection_leave(connection, last_word); /* nothing, if it has been left */
+	connection_leave(connection, is_connected ? last_word : 0);
 }
 
 void connection_destroy(struct connection *connection)

@@ -255,26 +255,19 @@ static void bid_farewell(struct watched_socket *watched)
 	crowd_enter(farewell, &farewell->connector->farewells);
 }
 
-void conversation_end(struct conversation *conversation, enum message_code last_word)
+void conversation_end(struct conversation *conversation, int last_word)
 {
 	struct watched_socket *watched = &conversation->watched;
-	bool says = last_word && watched->fd >= 0;
+	bool has_time = last_word && watched->fd >= 0;
 
 	conversation_close_fds(conversation);
 	conversation->received = 0;
-	if (says) /* the other end may be gone: no matter */
+	if (has_time && last_word != SILENCE) /* the other end may be gone: no matter */
 		conversation_say(conversation, last_word, NULL, NULL, NULL);
-	if (says && !watched->is_local)
+	if (has_time && !watched->is_local)
 		bid_farewell(watched);
 	else
 		socket_close(watched, true);
-}
-
-void conversation_leave(struct conversation *conversation)
-{
-	conversation_close_fds(conversation);
-	conversation->received = 0;
-	bid_farewell(&conversation->watched);
 }
 
 /* ---- requests ---- */

@@ -45,10 +45,12 @@ bool conversation_take_wake(struct conversation *conversation);
 /* Closes what came with the last message. */
 void conversation_close_fds(struct conversation *conversation);
 
-/* Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. */
-void conversation_end(struct conversation *conversation, enum message_code last_word);
-/* The same without a word, over a network: the other end has some time to say the last one before it hears of the end. */
-void conversation_leave(struct conversation *conversation);
+/*
+ * Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. SILENCE, over a network: the
+ * other end has some time to say the last word before it hears of the end.
+ */
+enum { SILENCE = -1 };
+void conversation_end(struct conversation *conversation, int last_word);
 
 /* Ends and frees a request without a name. */
 void request_refuse(struct request *request, enum message_code last_word);

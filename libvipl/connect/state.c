@@ -64,43 +64,48 @@ static void end_ending(struct vi *vi)
 	LIST_REMOVE(vi, ending.in_nic);
 }
 
-/* The device has done what it had to do. */
-static enum withdrawal finish_withdrawal(struct vi *vi)
-{
-	take_all_completions(vi);
-	ops_of(vi)->endpoint_reset(vi->endpoint);
-	take_all_completions(vi);
-	workqueue_recall(&vi->receive, QUEUE_HOLDS);
-	if (vi->ending.goes_on && vi_offer(vi))
-		return WITHDRAWN_FOR_ANOTHER;
-	if (vi->ending.flushes)
-		workqueue_flush(&vi->receive);
-	atomic_store(&vi->state, VIP_STATE_IDLE);
-	vi_decide(vi, vi->ending.goes_on ? VIP_ERROR_RESOURCE : vi->ending.result);
-	return WITHDRAWN;
-}
-
-enum withdrawal vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
-{
-	vi->ending.result = result;
-	vi->ending.goes_on = goes_on;
-	if (vi->ending.stage != ENDING_NOT)
-		return WITHDRAWS;
-	vi->ending.flushes = false;
-	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
-	workqueue_flush(&vi->send);
-	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	if (is_still(vi, false))
-		return finish_withdrawal(vi);
-	begin_ending(vi, ENDING_WITHDRAWS);
-	agent_wake(vi->nic);
-	return WITHDRAWS;
-}
-
 void vi_decide(struct vi *vi, VIP_RETURN result)
 {
 	atomic_store(&vi->connection->result, result);
 	pthread_cond_broadcast(&vi->changed);
+}
+
+/* The device has done what it had to do. */
+static void finish_withdrawal(struct vi *vi)
+{
+	bool goes_on = vi->ending.goes_on;
+
+	take_all_completions(vi);
+	ops_of(vi)->endpoint_reset(vi->endpoint);
+	take_all_completions(vi);
+	workqueue_recall(&vi->receive, QUEUE_HOLDS);
+	if (!goes_on || !vi_offer(vi)) {
+		if (vi->ending.flushes)
+			workqueue_flush(&vi->receive);
+		atomic_store(&vi->state, VIP_STATE_IDLE);
+		vi_decide(vi, goes_on ? VIP_ERROR_RESOURCE : vi->ending.result);
+		goes_on = false;
+	}
+	connection_withdrawn(vi->connection, vi->ending.result, goes_on);
+}
+
+bool vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
+{
+	vi->ending.result = result;
+	vi->ending.goes_on = goes_on;
+	if (vi->ending.stage != ENDING_NOT)
+		return false;
+	vi->ending.flushes = false;
+	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
+	workqueue_flush(&vi->send);
+	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+	if (is_still(vi, false)) {
+		finish_withdrawal(vi);
+		return true;
+	}
+	begin_ending(vi, ENDING_WITHDRAWS);
+	agent_wake(vi->nic);
+	return false;
 }
 
 void vi_hold_sends(struct vi *vi)
@@ -195,7 +200,7 @@ static bool go_on(struct vi *vi)
 		if (!is_still(vi, false))
 			return false;
 		end_ending(vi);
-		connection_withdrawn(vi->connection, vi->ending.result, finish_withdrawal(vi) == WITHDRAWN_FOR_ANOTHER);
+		finish_withdrawal(vi);
 		return true;
 	}
 	if (vi->ending.stage == ENDING_STOPS) {

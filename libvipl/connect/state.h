@@ -23,11 +23,10 @@ void vi_hold_sends(struct vi *vi);
 void vi_connected(struct vi *vi, const struct connect_info *peer);
 /*
  * CONNECT_PENDING -> IDLE with this result: the device gives back endpoint and receives, which stay posted. Sends do not. But with
- * `goes_on` the endpoint is offered anew, if it can be, for ANOTHER try. WITHDRAWS: the device has something to do first, and
- * connection_withdrawn() tells.
+ * `goes_on` the endpoint is offered anew, if it can be. Then calls connection_withdrawn(). False: that is later, because the device
+ * has something to do first.
  */
-enum withdrawal { WITHDRAWN, WITHDRAWN_FOR_ANOTHER, WITHDRAWS };
-enum withdrawal vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on);
+bool vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on);
 /* The attempt to connect has its result: all threads that wait for it are woken. */
 void vi_decide(struct vi *vi, VIP_RETURN result);
 /* CONNECTED or ERROR -> IDLE. Flushes everything posted, and informs the peer. It may go on: vi_await_end(). */

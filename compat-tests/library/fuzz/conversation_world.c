@@ -164,7 +164,7 @@ void vi_connected(struct vi *vi, const struct connect_info *peer)
 	vi->state = VI_LINKED;
 }
 
-enum withdrawal vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
+bool vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
 	check(vi->state == VI_PREPARED);
 	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
@@ -173,7 +173,8 @@ enum withdrawal vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
 	vi_reset(vi);
 	if (goes_on)
 		vi_prepare(vi);
-	return goes_on ? WITHDRAWN_FOR_ANOTHER : WITHDRAWN;
+	connection_withdrawn(vi->connection, reason, goes_on);
+	return true;
 }
 
 bool listeners_have_more(struct nic *nic, const struct discriminator *wanted)
