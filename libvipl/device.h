@@ -391,19 +391,19 @@ void cq_announced(struct cq *cq);
 void device_wake(struct nic *nic);
 /* [nic] A route to this host, or NULL: to any, is known, or none is: the caller of route() asks again, from within this report. */
 void device_routed(struct nic *nic, const struct in6_addr *host);
-/* [nic] The peer has said that it ends the connection. endpoint_lost() follows, except from within endpoint_stop(). */
-void endpoint_closed(struct vi *vi);
+/* [nic] The peer has said that it ends the connection. Its loss follows, except from within endpoint_stop(). */
+void vi_closed(struct vi *vi);
 /* [nic] From within endpoint_stop(): the connection ends for this error, which the program is told. */
-void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error);
+void vi_ends_for(struct vi *vi, VIP_ERROR_CODE error);
 /*
  * [nic] From within endpoint_stop(): a request of the peer's was at fault, and the device has answered it. The peer ends the
  * connection by itself then. The word of our end might come before the answer, and the peer not learn what was wrong.
  */
-void endpoint_answered(struct vi *vi);
+void vi_answered(struct vi *vi);
 /* [nic] The device has seen an error that no completion reports. It ends the connection. */
-void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error);
+void vi_failed(struct vi *vi, VIP_ERROR_CODE error);
 /* [nic] As workqueue_stalled(), for an error that no completion reports. */
-void endpoint_stalled(struct vi *vi);
+void vi_stalled(struct vi *vi);
 /* [nic] The device's addresses have changed. */
 void device_changed(struct nic *nic);
 /* [nic] The device's link to the network is down, or up again. If it stays down for long all connections of the NIC end. */

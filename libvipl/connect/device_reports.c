@@ -35,7 +35,7 @@ void device_failed(struct nic *nic)
 	LIST_FOREACH(vi, &nic->vis, in_nic) {
 		if (atomic_load(&vi->state) == VIP_STATE_CONNECT_PENDING)
 			connection_cancel(vi->connection, VIP_ERROR_RESOURCE);
-		endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+		vi_failed(vi, VIP_ERROR_CONN_LOST);
 	}
 	listeners_close(nic);
 	agent_wake(nic);
@@ -99,7 +99,7 @@ void cq_failed(struct cq *cq)
 
 	LIST_FOREACH(vi, &cq->nic->vis, in_nic)
 		if (vi->send.cq == cq || vi->receive.cq == cq)
-			endpoint_failed(vi, VIP_ERROR_CONN_LOST);
+			vi_failed(vi, VIP_ERROR_CONN_LOST);
 }
 
 void device_routed(struct nic *nic, const struct in6_addr *host)
@@ -111,29 +111,29 @@ void device_routed(struct nic *nic, const struct in6_addr *host)
 			connection_routed(vi->connection);
 }
 
-void endpoint_closed(struct vi *vi)
+void vi_closed(struct vi *vi)
 {
 	vi->closed_by_peer = true;
 	vi->cause = VIP_ERROR_CONN_LOST;
 }
 
-void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
+void vi_ends_for(struct vi *vi, VIP_ERROR_CODE error)
 {
 	vi->cause = error;
 }
 
-void endpoint_answered(struct vi *vi)
+void vi_answered(struct vi *vi)
 {
 	vi->is_answered = true;
 }
 
-void endpoint_stalled(struct vi *vi)
+void vi_stalled(struct vi *vi)
 {
 	atomic_store(&vi->stalled, true);
 	vi_revive(vi);
 }
 
-void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+void vi_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	atomic_store(&vi->broken, true);
 	vi_lose(vi, error);

@@ -110,7 +110,7 @@ static void ended(struct connection *connection, bool is_said)
 	const struct device_ops *ops = connector_ops(connector_of(connection));
 
 	if (is_said)
-		endpoint_closed(connection->vi);
+		vi_closed(connection->vi);
 	if (ops->awaits_acks && ops->awaits_acks(connection->endpoint)) {
 		socket_unwatch(watched);
 		socket_set_time(watched, ACKS_NSEC);

@@ -203,9 +203,9 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 	uint32_t end = atomic_load_explicit(&endpoint->in->end, memory_order_acquire);
 
 	if (end && end < sizeof(causes) / sizeof(causes[0]))
-		endpoint_ends_for(endpoint->vi, causes[end]);
+		vi_ends_for(endpoint->vi, causes[end]);
 	else if (atomic_load(&endpoint->out->closed))
-		endpoint_closed(endpoint->vi);
+		vi_closed(endpoint->vi);
 }
 
 /* Gives flushed descriptors a stamp after those that are done. No poll completes anything in between. */

@@ -186,7 +186,7 @@ static void expel(struct loopback_endpoint *endpoint)
 	else if (fault == FAULT_IN_ACCESS)
 		log_warning_ratelimited("a peer has not ended its access to our memory within a second: closing its "
 					"connection");
-	endpoint_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
+	vi_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
 }
 
 /*

@@ -28,7 +28,7 @@ static void list_refused(const struct candidates *list, size_t end, const char *
 }
 
 /* There is none of this name or number that can be used. */
-static enum opening refuse_all(const struct candidates *list, const char *name, unsigned index)
+static enum opening tell_why_none(const struct candidates *list, const char *name, unsigned index)
 {
 	char refused[400];
 
@@ -89,7 +89,7 @@ enum opening verbs_choose(struct verbs_device *device, const char *name, unsigne
 	if (list.count && !*list.all[0].device)
 		chosen = &list.all[0];
 	if (!chosen) {
-		opening = refuse_all(&list, name, index);
+		opening = tell_why_none(&list, name, index);
 	} else if (chosen->reason != CANDIDATE_USABLE) {
 		candidate_place(chosen, place);
 		log_error("%s%s%s%s", *place ? "cannot use RDMA device " : "", place, *place ? ": " : "", chosen->why);

@@ -47,13 +47,13 @@ static VIP_ERROR_CODE refused_operation(const struct verbs_endpoint *endpoint)
 static void qp_event(struct verbs_endpoint *endpoint, enum ibv_event_type type)
 {
 	if (verbs_is_unreliable(endpoint)) {
-		endpoint_stalled(endpoint->vi);
+		vi_stalled(endpoint->vi);
 		return;
 	}
 	if (type == IBV_EVENT_QP_ACCESS_ERR)
 		endpoint->cause = refused_operation(endpoint);
 	atomic_store_explicit(type == IBV_EVENT_QP_FATAL ? &endpoint->fails : &endpoint->refuses, true, memory_order_relaxed);
-	endpoint_failed(endpoint->vi, endpoint->cause);
+	vi_failed(endpoint->vi, endpoint->cause);
 }
 
 /* Of our port. The last two are only about the way to others, and what this has found until now may be wrong in any case. */

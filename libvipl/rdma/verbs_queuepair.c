@@ -294,9 +294,9 @@ void verbs_endpoint_stop(struct device_endpoint *base)
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 
 	if (has_refused(endpoint))
-		endpoint_answered(endpoint->vi);
+		vi_answered(endpoint->vi);
 	if (endpoint->cause != VIP_ERROR_CONN_LOST)
-		endpoint_ends_for(endpoint->vi, endpoint->cause);
+		vi_ends_for(endpoint->vi, endpoint->cause);
 	atomic_store_explicit(&endpoint->stopped, true, memory_order_relaxed);
 	if (!change_state(endpoint, IBV_QPS_ERR))
 		soft_drain_without_receives(endpoint);

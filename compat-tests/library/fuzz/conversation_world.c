@@ -198,7 +198,7 @@ void device_routed(struct nic *nic, const struct in6_addr *host)
 	check(false); /* via_lo has no routes */
 }
 
-void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+void vi_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	(void)error;
 	/* The peer can break the rules of a connection whose memory it shares. */

@@ -114,14 +114,14 @@ static void check_all_told(void)
 		check_told(&world.vis[i]);
 }
 
-void endpoint_failed(struct vi *vi, VIP_ERROR_CODE error)
+void vi_failed(struct vi *vi, VIP_ERROR_CODE error)
 {
 	check(error == VIP_ERROR_CONN_LOST);
 	check(vi->state == VI_LINKED);
 	vi_tear_down(vi);
 }
 
-void endpoint_lost(struct vi *vi)
+void vi_lose(struct vi *vi)
 {
 	(void)vi;
 	check(!"there is no socket");

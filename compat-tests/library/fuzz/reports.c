@@ -184,14 +184,14 @@ bool cq_poll_for_device(struct cq *cq)
 	return world_poll(cq);
 }
 
-void endpoint_ends_for(struct vi *vi, VIP_ERROR_CODE error)
+void vi_ends_for(struct vi *vi, VIP_ERROR_CODE error)
 {
 	(void)vi;
 	check(error == VIP_ERROR_CONN_LOST || error == VIP_ERROR_RECVQ_EMPTY || error == VIP_ERROR_RDMAW_PROT ||
 	      error == VIP_ERROR_RDMAR_PROT);
 }
 
-void endpoint_closed(struct vi *vi)
+void vi_closed(struct vi *vi)
 {
-	endpoint_ends_for(vi, VIP_ERROR_CONN_LOST);
+	vi_ends_for(vi, VIP_ERROR_CONN_LOST);
 }
