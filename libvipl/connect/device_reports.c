@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a device reports of itself and of its endpoints, and what that means for the connections of the NIC. */
-#include "device_reports.h"
-
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/log.h"

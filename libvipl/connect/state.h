@@ -40,6 +40,8 @@ void vi_abandon(struct vi *vi);
 void vi_await_end(struct vi *vi);
 /* For the agent: goes on with all ends. Returns the msec until it has to be called again, or -1. */
 int ends_serve(struct nic *nic);
+/* The same for what the device has reported of itself: device_reports.c. */
+int device_serve(struct nic *nic);
 /* Waits for all ends, while none begins. */
 void ends_await(struct nic *nic);
 /*

@@ -12,7 +12,6 @@
 #include "base/thread.h"
 #include "base/watch.h"
 #include "connect/connect.h"
-#include "connect/device_reports.h"
 #include "connect/listening.h"
 #include "connect/state.h"
 #include "core/nic.h"
