@@ -395,10 +395,8 @@ void vi_connected(struct vi *vi, const struct connect_info *peer)
 	atomic_store(&vi->state, VIP_STATE_CONNECTED);
 	vi_decide(vi, VIP_SUCCESS);
 	/* A first message may have come, and failed, before the connection was known here. */
-	if (atomic_load(&vi->broken))
-		vi_break(vi);
-	else if (atomic_load(&vi->stalled))
-		vi_revive(vi);
+	if (atomic_load(&vi->broken) || atomic_load(&vi->stalled))
+		break_or_revive(vi);
 	else if (vi->connection->changes != vi->nic->changes) /* the path may be that from before */
 		vi_follow(vi);
 }
