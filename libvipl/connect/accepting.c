@@ -51,8 +51,9 @@ static void arrive(struct request *request)
 		request_refuse(request, refusal);
 }
 
-static void hear_request(struct request *request)
+static void hear_request(struct watch *watch)
 {
+	struct request *request = container_of(watch, struct request, conversation.watched.watch);
 	struct conversation *conversation = &request->conversation;
 	char host[INET6_ADDRSTRLEN];
 
@@ -77,11 +78,6 @@ static void hear_request(struct request *request)
 		request_refuse(request, 0);
 		break;
 	}
-}
-
-static void request_ready(struct watch *watch)
-{
-	hear_request(container_of(watch, struct request, conversation.watched.watch));
 }
 
 static void request_expired(struct watched_socket *watched)
@@ -152,7 +148,7 @@ static void accept_one(struct watch *watch)
 		return;
 	}
 	watched = &request->conversation.watched;
-	socket_init(watched, listening->connector, request_ready, request_expired);
+	socket_init(watched, listening->connector, hear_request, request_expired);
 	error = socket_accept(watched, listening, &from);
 	if (error) {
 		free(request);
@@ -161,7 +157,7 @@ static void accept_one(struct watch *watch)
 		request_refuse(request, 0);
 	} else {
 		crowd_enter(watched, listening->half_open);
-		hear_request(request); /* mostly it has spoken already */
+		hear_request(&watched->watch); /* mostly it has spoken already */
 	}
 }
 

@@ -153,8 +153,8 @@ struct connector *connector_open(struct nic *nic, struct device *device);
 void connector_close(struct connector *connector);
 /* NULL: there is no memory. */
 struct connection *connection_create(struct connector *connector, struct vi *vi);
-/* Whether an end that says this of itself can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
-VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer);
+/* Whether such an end can be connected with this peer: VIP_SUCCESS, or what VipConnectAccept says. */
+VIP_RETURN connection_check(VIP_RELIABILITY_LEVEL reliability, uint32_t max_transfer, const struct connect_info *peer);
 /* Listens for exactly this peer, who asks for us. False: it cannot, and the attempt has failed. */
 bool connection_listen(struct connection *connection);
 /* The request's conversation becomes the connection's. */

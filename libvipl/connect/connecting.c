@@ -20,15 +20,6 @@
 #include "state.h"
 #include "vis.h"
 
-/* ---- what both ends say of themselves ---- */
-
-static void describe_self(struct connect_info *own, const struct vi *vi)
-{
-	own->reliability = vi->attributes.ReliabilityLevel;
-	own->max_transfer = (uint32_t)vi->attributes.MaxTransferSize;
-	own->rights = vi_rights(&vi->attributes);
-}
-
 /* ---- the beginning and the end of an attempt ---- */
 
 static VIP_RETURN check_idle(const struct vi *vi)
@@ -42,6 +33,7 @@ static VIP_RETURN check_idle(const struct vi *vi)
 static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 {
 	struct connection *attempt = vi->connection;
+	struct connect_info *own = &attempt->target.own;
 
 	atomic_store(&attempt->is_peer_to_peer, false);
 	if (nic_is_lost(vi->nic) || !vi_offer(vi))
@@ -51,7 +43,9 @@ static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
 	atomic_store(&attempt->result, VIP_NOT_DONE);
 	attempt->target = *target;
 	attempt->endpoint = vi->endpoint;
-	describe_self(&attempt->target.own, vi);
+	own->reliability = vi->attributes.ReliabilityLevel;
+	own->max_transfer = (uint32_t)vi->attributes.MaxTransferSize;
+	own->rights = vi_rights(&vi->attributes);
 	return VIP_SUCCESS;
 }
 
@@ -178,12 +172,10 @@ static VIP_RETURN begin_to_accept(struct vi *vi, const struct conversation *clie
 				      .host = peer->host,
 				      .wanted = peer->discriminator,
 				      .deadline = DEADLINE_NEVER};
-	struct connect_info own;
 	VIP_RETURN rc = check_idle(vi);
 
-	describe_self(&own, vi);
 	if (rc == VIP_SUCCESS)
-		rc = connection_check(&own, peer);
+		rc = connection_check(vi->attributes.ReliabilityLevel, (uint32_t)vi->attributes.MaxTransferSize, peer);
 	return rc == VIP_SUCCESS ? begin_attempt(vi, &target) : rc;
 }
 

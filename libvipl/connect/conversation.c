@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -276,14 +275,6 @@ void request_refuse(struct request *request, enum message_code last_word)
 {
 	conversation_end(&request->conversation, last_word);
 	free(request);
-}
-
-/* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
-bool request_can_be_held(const struct request *request)
-{
-	struct rlimit most;
-
-	return !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)request->conversation.watched.fd < most.rlim_cur / 2;
 }
 
 /* A requester says nothing more until it is answered. */

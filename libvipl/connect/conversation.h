@@ -54,8 +54,6 @@ void conversation_end(struct conversation *conversation, int last_word);
 
 /* Ends and frees a request without a name. */
 void request_refuse(struct request *request, enum message_code last_word);
-/* Whether the request may stay unanswered for some time. */
-bool request_can_be_held(const struct request *request);
 /* False if the requester is known to have given up, or to be gone. */
 bool request_stands(const struct request *request);
 

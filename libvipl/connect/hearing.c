@@ -51,11 +51,11 @@ void connection_accept(struct connection *connection, struct conversation *clien
 	connection_failed(connection, VIP_ERROR_RESOURCE, is_refused ? MESSAGE_REJECT : MESSAGE_BUSY);
 }
 
-VIP_RETURN connection_check(const struct connect_info *own, const struct connect_info *peer)
+VIP_RETURN connection_check(VIP_RELIABILITY_LEVEL reliability, uint32_t max_transfer, const struct connect_info *peer)
 {
-	if (peer->reliability != own->reliability)
+	if (peer->reliability != reliability)
 		return VIP_INVALID_RELIABILITY_LEVEL;
-	return peer->max_transfer == own->max_transfer ? VIP_SUCCESS : VIP_INVALID_MTU;
+	return peer->max_transfer == max_transfer ? VIP_SUCCESS : VIP_INVALID_MTU;
 }
 
 bool connection_listen(struct connection *connection)
@@ -84,6 +84,7 @@ static bool listens_for(const struct connection *connection, const struct conver
 bool connection_meet(struct connector *connector, struct request *request)
 {
 	struct conversation *client = &request->conversation;
+	const struct connect_info *own;
 	struct connection *connection;
 
 	TAILQ_FOREACH(connection, &connector->listening, in_listening)
@@ -91,7 +92,8 @@ bool connection_meet(struct connector *connector, struct request *request)
 			break;
 	if (!connection)
 		return false;
-	if (connection_check(&connection->target.own, &client->peer) == VIP_SUCCESS) {
+	own = &connection->target.own;
+	if (connection_check(own->reliability, own->max_transfer, &client->peer) == VIP_SUCCESS) {
 		connection_accept(connection, client);
 		free(request);
 	} else {

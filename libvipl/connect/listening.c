@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 
 #include "base/cancel.h"
 #include "base/cause.h"
@@ -155,12 +156,15 @@ int64_t listeners_serve(struct nic *nic)
 	return next;
 }
 
+/* File descriptors are the program's: the lower half of them shall be enough for all that we hold. */
 static bool can_hold(const struct listener *listener, const struct request *request)
 {
+	struct rlimit most;
+
 	if (listener->held_count < listener->waiters)
 		return true;
 	return listener->held_count < HELD_MOST && (is_in_use(listener) || clock_nsec() < listener->hold_ends) &&
-	       request_can_be_held(request);
+	       !getrlimit(RLIMIT_NOFILE, &most) && (rlim_t)request->conversation.watched.fd < most.rlim_cur / 2;
 }
 
 enum message_code listeners_take(struct nic *nic, struct request *request)

@@ -99,7 +99,6 @@ void program_answer(struct input *input)
 	if (!talk.request_count)
 		return;
 	request = talk.requests[--talk.request_count];
-	request_can_be_held(request);
 	trouble_begin(how & ~7u);
 	if (how & 1)
 		request_refuse(request, refusals[(how >> 1 & 3) % 3]);
