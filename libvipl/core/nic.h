@@ -49,7 +49,7 @@ struct nic {
 	pthread_rwlock_t copying; /* held for reading while the processor copies from or to regions */
 
 	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
-	struct tag *default_tag;
+	struct tag default_tag;
 	bool has_alias;
 	_Atomic int gone;    /* the error by which a file of the device has said that it is gone; 0: none */
 	atomic_bool failed;  /* the device; only closing the NIC helps */
