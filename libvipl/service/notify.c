@@ -328,37 +328,25 @@ static struct notify *begin_handler(struct notifier *notifier, struct cq *cq, co
 	return notify;
 }
 
-static const char *asked_by(const struct notify *notify, const struct notice *notice)
-{
-	if (notify->cq_handler)
-		return "VipCQNotify";
-	return notice->is_receive ? "VipRecvNotify" : "VipSendNotify";
-}
-
-/* The trace's line of a handler that is about to be called; when that was. */
-static int64_t trace_call(const struct notifier *notifier, const struct notify *notify,
-			  const struct notice *notice)
-{
-	uintptr_t handler = notify->cq_handler ? (uintptr_t)notify->cq_handler : (uintptr_t)notify->vi_handler;
-
-	return trace_done_handler(notify->cq_handler ? notifier->notifies.running_cq : NULL, notice->vi,
-				  notice->is_receive, notice->descriptor, notify->context, handler);
-}
-
 /* The lock is held on entry and on return. */
 static void call_handler(struct notifier *notifier, struct notify *notify, const struct notice *notice)
 {
-	int64_t begun;
+	const uintptr_t handler = notify->cq_handler ? (uintptr_t)notify->cq_handler : (uintptr_t)notify->vi_handler;
+	const bool is_traced = trace_is_on();
+	struct trace_line line;
 
 	pthread_mutex_unlock(&notifier->lock);
-	begun = trace_is_on() ? trace_call(notifier, notify, notice) : 0;
+	if (is_traced)
+		trace_done_handler(&line, notify->cq_handler ? notifier->notifies.running_cq : NULL, notice->vi,
+				   notice->is_receive, notice->descriptor, notify->context, handler);
 	thread_is_library = false; /* the handler is the program's */
 	if (notify->cq_handler)
 		notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
 	else
 		notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
 	thread_is_library = true;
-	trace_handler_returned(asked_by(notify, notice), begun);
+	if (is_traced)
+		trace_handler_returned(&line);
 	free(notify);
 	pthread_mutex_lock(&notifier->lock);
 	notifier->notifies.running_vi = NULL;

@@ -260,51 +260,44 @@ VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc)
 	return rc;
 }
 
-static int64_t handler_is_called(struct trace_line *line, VIP_PVOID context, uintptr_t handler)
+static void handler_is_called(struct trace_line *line, VIP_PVOID context, uintptr_t handler)
 {
 	trace_say(line, " context=0x%lx handler=0x%lx", TRACE_HEX(context), TRACE_HEX(handler));
 	line->now = clock_nsec();
 	trace_event(line, '{', "-");
-	return line->now;
+	line->begun = line->now;
 }
 
-int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler)
+void trace_error_handler(struct trace_line *line, const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler)
 {
 #define NAME(name, sense) [VIP_ERROR_##name] = #name,
 	static const char *const names[] = {VIPL_ERRORS(NAME)};
 #undef NAME
-	struct trace_line line;
 
-	trace_begin(&line, "VipErrorCallback");
-	trace_say(&line, " nic=0x%lx vi=0x%lx desc=0x%lx", TRACE_HEX(error->NicHandle), TRACE_HEX(error->ViHandle),
+	trace_begin(line, "VipErrorCallback");
+	trace_say(line, " nic=0x%lx vi=0x%lx desc=0x%lx", TRACE_HEX(error->NicHandle), TRACE_HEX(error->ViHandle),
 		  TRACE_HEX(error->DescriptorPtr));
-	trace_say(&line, " op=0x%x error=VIP_ERROR_%s", (unsigned)error->OpCode, names[error->ErrorCode]);
-	return handler_is_called(&line, context, handler);
+	trace_say(line, " op=0x%x error=VIP_ERROR_%s", (unsigned)error->OpCode, names[error->ErrorCode]);
+	handler_is_called(line, context, handler);
 }
 
-int64_t trace_done_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive, const VIP_DESCRIPTOR *descriptor,
-			   VIP_PVOID context, uintptr_t handler)
+void trace_done_handler(struct trace_line *line, VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive,
+			const VIP_DESCRIPTOR *descriptor, VIP_PVOID context, uintptr_t handler)
 {
-	struct trace_line line;
-
-	trace_begin(&line, cq ? "VipCQNotify" : is_receive ? "VipRecvNotify" : "VipSendNotify");
-	line.queue = cq ? TRACE_CQ : is_receive ? TRACE_RECV : TRACE_SEND;
-	line.handle = cq ? cq : vi;
+	trace_begin(line, cq ? "VipCQNotify" : is_receive ? "VipRecvNotify" : "VipSendNotify");
+	line->queue = cq ? TRACE_CQ : is_receive ? TRACE_RECV : TRACE_SEND;
+	line->handle = cq ? cq : vi;
 	if (cq)
-		trace_say(&line, " vi=0x%lx queue=%s", TRACE_HEX(vi), is_receive ? "recv" : "send");
+		trace_say(line, " vi=0x%lx queue=%s", TRACE_HEX(vi), is_receive ? "recv" : "send");
 	else
-		trace_done(&line, descriptor);
-	return handler_is_called(&line, context, handler);
+		trace_done(line, descriptor);
+	handler_is_called(line, context, handler);
 }
 
-void trace_handler_returned(const char *function, int64_t begun)
+void trace_handler_returned(struct trace_line *line)
 {
-	struct trace_line line;
-
-	if (!begun)
-		return;
-	trace_begin(&line, function);
-	line.begun = begun;
-	line.now = clock_nsec();
-	trace_event(&line, '}', "-");
+	line->queue = TRACE_NONE;
+	line->length = 0;
+	line->now = clock_nsec();
+	trace_event(line, '}', "-");
 }
