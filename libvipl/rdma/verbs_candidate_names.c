@@ -92,18 +92,11 @@ static const char *behind(const char *name, const char *first)
 	return length && !strncmp(name, first, length) ? name + length : NULL;
 }
 
-bool is_name_at_device(const char *name, const char *device)
+bool is_name_at(const char *name, const char *first, const char *marks)
 {
-	const char *rest = behind(name, device);
+	const char *rest = behind(name, first);
 
-	return rest && (!*rest || *rest == ':' || *rest == '@');
-}
-
-bool is_name_at_interface(const char *name, const char *interface)
-{
-	const char *rest = behind(name, interface);
-
-	return rest && (!*rest || *rest == '@');
+	return rest && (!*rest || strchr(marks, *rest));
 }
 
 static bool is_called(const struct candidate *candidate, const char *name, bool by_interface)
