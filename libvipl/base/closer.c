@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "forks.h"
 #include "log.h"
 #include "thread.h"
 #include "user.h"
@@ -99,35 +100,13 @@ static void start_thread(void)
 
 /* ---- for all ---- */
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
 /* A child of fork() has none of these threads, and closes nothing of its parent's list. */
-static void in_child(void)
+static void forget_list(void)
 {
 	TAILQ_INIT(&unclosed_list);
-	pthread_mutex_unlock(&lock);
 }
 
-static void closer_forks(void)
-{
-	pthread_atfork(before_fork, after_fork, in_child);
-}
-
-static void lock_list(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, closer_forks);
-	pthread_mutex_lock(&lock);
-}
+LOCK_OVER_FORKS(closer, lock, forget_list)
 
 void closer_take(int fd, uid_t user, bool is_received)
 {
@@ -138,7 +117,7 @@ void closer_take(int fd, uid_t user, bool is_received)
 		return; /* losing a descriptor is better than waiting */
 	}
 	*new = (struct unclosed){.fd = fd, .user = user, .is_received = is_received};
-	lock_list();
+	closer_lock();
 	TAILQ_INSERT_TAIL(&unclosed_list, new, in_list);
 	start_thread();
 	pthread_mutex_unlock(&lock);
@@ -150,7 +129,7 @@ bool closer_admits(uid_t user)
 	unsigned count = 0;
 	int64_t now;
 
-	lock_list();
+	closer_lock();
 	now = clock_nsec();
 	/* Sockets wait for threads because of other users, too. */
 	TAILQ_FOREACH(unclosed, &unclosed_list, in_list)
@@ -169,7 +148,7 @@ bool closer_is_busy(void)
 	struct rlimit most;
 	unsigned count = 0;
 
-	lock_list();
+	closer_lock();
 	start_thread(); /* there was none before */
 	TAILQ_FOREACH(unclosed, &unclosed_list, in_list)
 		count += !unclosed->since;
