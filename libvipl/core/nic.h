@@ -30,8 +30,8 @@ struct agent {
 	atomic_bool stop;
 	_Atomic int64_t turned; /* the time of its last turn, or of another thread's in its place */
 	/* The NIC's lock guards these. */
-	int backlog_msec;     /* between two looks at backlogs */
-	int64_t status_again; /* when it watches status_fd again */
+	int backlog_msec;    /* between two looks at backlogs */
+	bool ignores_status; /* it does not watch status_fd */
 };
 
 struct nic {
