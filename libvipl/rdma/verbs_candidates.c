@@ -237,8 +237,6 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 	if (has_ipv4 || (has_ipv6 && finder->takes_ipv6))
 		return;
 	added = add_at(finder, port, interface);
-	if (!added)
-		return;
 	if (!interface->is_up)
 		refuse(added, CANDIDATE_INTERFACE_DOWN, "the interface is down");
 	else if (has_ipv6)
@@ -283,6 +281,7 @@ static unsigned next_interface(const struct finder *finder, const struct port *p
 static void add_port(struct finder *finder, struct ibv_context *context, const char *device, uint8_t number)
 {
 	struct port port = {.device = device, .number = number};
+	const size_t before = finder->list->count;
 	struct ibv_port_attr attributes;
 	int error = ibv_query_port(context, number, &attributes);
 	unsigned index = 0;
@@ -297,8 +296,7 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 	/* What failed before there was a list of interfaces is the cause of all. */
 	while (finder->network.interfaces && (index = next_interface(finder, &port, index)))
 		add_interface(finder, &port, index);
-	if (finder->list->count && !strcmp(finder->list->all[finder->list->count - 1].device, device) &&
-	    finder->list->all[finder->list->count - 1].port == number)
+	if (finder->list->count > before)
 		return;
 	if (port.state != IBV_PORT_ACTIVE)
 		refuse(add(finder, device, &port), CANDIDATE_PORT_DOWN, "%s", why_down(&port));

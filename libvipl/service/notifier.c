@@ -71,22 +71,6 @@ void notifier_destroy(struct notifier *notifier)
 	}
 }
 
-/* The lock is held on entry and on return. */
-static void sleep_until_woken(struct notifier *notifier, uint32_t wakes)
-{
-	int msec = notifier->notifies.retry ? ARM_RETRY_MSEC : -1;
-	unsigned ready;
-
-	if (notifier->sleeps_at_words) {
-		notify_sleep(notifier, wakes);
-		return;
-	}
-	pthread_mutex_unlock(&notifier->lock);
-	ready = sleeper_sleep(&notifier->sleeper, msec);
-	pthread_mutex_lock(&notifier->lock);
-	notify_look(notifier, ready & 1u << NOTIFY_CHANNELS);
-}
-
 /* A peer that disconnects first is an error in VIPL, but how most connections end: we log info. */
 static void default_handler(const struct pending_error *pending)
 {
@@ -148,7 +132,7 @@ static void *run_notifier(void *argument)
 
 		worked |= notify_deliver(notifier);
 		if (!worked && !notifier->stop)
-			sleep_until_woken(notifier, wakes);
+			notify_sleep(notifier, wakes);
 	}
 	orphaned = notifier->orphaned;
 	pthread_mutex_unlock(&notifier->lock);

@@ -23,6 +23,7 @@
 #include "notifier.h"
 #include "trace/trace.h"
 
+#define CHANNELS     (SLEEPER_WOKEN + 1) /* a source of the notifier's sleeper */
 #define REFUSED_NSEC (50 * NSEC_PER_MSEC) /* it sleeps so long where a filter refuses to let it sleep at words */
 
 /* The arguments of a handler. */
@@ -57,7 +58,7 @@ static int open_channels(struct notifier *notifier)
 	notifies->channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	if (notifies->channels_fd < 0)
 		return errno;
-	error = sleeper_watch(&notifier->sleeper, NOTIFY_CHANNELS, notifies->channels_fd);
+	error = sleeper_watch(&notifier->sleeper, CHANNELS, notifies->channels_fd);
 	if (error) {
 		fd_close(notifies->channels_fd);
 		notifies->channels_fd = -1;
@@ -174,13 +175,19 @@ void notify_cancel_cq(struct cq *cq)
 	pthread_mutex_unlock(&notifier->lock);
 }
 
-void notify_look(struct notifier *notifier, bool rings)
+/* At channels. The lock is held on entry and on return. */
+static void sleep_by_epoll(struct notifier *notifier)
 {
 	struct notifies *notifies = &notifier->notifies;
+	const int msec = notifies->retry ? ARM_RETRY_MSEC : -1;
+	unsigned ready;
 	struct cq *cq;
 
+	pthread_mutex_unlock(&notifier->lock);
+	ready = sleeper_sleep(&notifier->sleeper, msec);
+	pthread_mutex_lock(&notifier->lock);
 	/* No channel that is watched is destroyed while we have the lock. */
-	if (rings)
+	if (ready & 1u << CHANNELS)
 		channels_look(notifies->channels_fd);
 	if (notifies->retry)
 		TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched)
@@ -235,7 +242,7 @@ static void note_wake(struct notifier *notifier, unsigned place)
 	TAILQ_INSERT_HEAD(&notifies->watched, woken, notifies.in_watched);
 }
 
-void notify_sleep(struct notifier *notifier, uint32_t wakes)
+static void sleep_at_words(struct notifier *notifier, uint32_t wakes)
 {
 	struct futex_word words[FUTEX_MOST];
 	unsigned count = collect_words(notifier, wakes, words);
@@ -253,6 +260,14 @@ void notify_sleep(struct notifier *notifier, uint32_t wakes)
 	else
 		TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched)
 			cq->notifies.look |= cq->notifies.place > 0;
+}
+
+void notify_sleep(struct notifier *notifier, uint32_t wakes)
+{
+	if (notifier->sleeps_at_words)
+		sleep_at_words(notifier, wakes);
+	else
+		sleep_by_epoll(notifier);
 }
 
 /* The lock is held. A CQ that has something new, and handlers that wait; or NULL. */
