@@ -84,7 +84,7 @@ static void *close_all(void *first)
 	return NULL;
 }
 
-static void start_thread(void)
+static void start_closing(void)
 {
 	struct unclosed *first = next_to_close();
 	pthread_t thread;
@@ -119,7 +119,7 @@ void closer_take(int fd, uid_t user, bool is_received)
 	*new = (struct unclosed){.fd = fd, .user = user, .is_received = is_received};
 	closer_lock();
 	TAILQ_INSERT_TAIL(&unclosed_list, new, in_list);
-	start_thread();
+	start_closing();
 	pthread_mutex_unlock(&lock);
 }
 
@@ -149,7 +149,7 @@ bool closer_is_busy(void)
 	unsigned count = 0;
 
 	closer_lock();
-	start_thread(); /* there was none before */
+	start_closing(); /* there was none before */
 	TAILQ_FOREACH(unclosed, &unclosed_list, in_list)
 		count += !unclosed->since;
 	pthread_mutex_unlock(&lock);

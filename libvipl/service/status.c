@@ -174,7 +174,7 @@ static void send_file(int reader, int file)
 }
 
 /* With a file in memory, or without one. */
-static void answer(const struct nic *nic, int reader)
+static void send_answer(const struct nic *nic, int reader)
 {
 	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), NULL);
 	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
@@ -202,7 +202,7 @@ bool status_serve(struct nic *nic, int listener)
 	if (reader < 0)
 		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
 	if (may_read(reader))
-		answer(nic, reader);
+		send_answer(nic, reader);
 	strange_close(reader);
 	return true;
 }

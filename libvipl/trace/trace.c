@@ -130,7 +130,7 @@ static bool is_there(void)
 	return trace_is_on();
 }
 
-static void write_line(const struct trace_line *line, char event, const char *result)
+static void put_line(const struct trace_line *line, char event, const char *result)
 {
 	long long duration = line->now - line->begun;
 	char whole[TRACE_ROOM + 160];
@@ -165,7 +165,7 @@ void trace_remark(const char *format, ...)
 
 /* ---- polls ---- */
 
-static uint64_t queue_of(const struct trace_line *line)
+static uint64_t polled_queue(const struct trace_line *line)
 {
 	return (uint64_t)(uintptr_t)line->handle << 3 | line->queue;
 }
@@ -198,12 +198,12 @@ static void tell_polls(struct polls *polls, uint64_t queue)
 	line.handle = (VIP_PVOID)(uintptr_t)(queue >> 3);
 	line.now = clock_nsec();
 	if (note_polls(&line, polls))
-		write_line(&line, '~', "VIP_NOT_DONE");
+		put_line(&line, '~', "VIP_NOT_DONE");
 }
 
 static void count_poll(const struct trace_line *line)
 {
-	uint64_t queue = queue_of(line);
+	uint64_t queue = polled_queue(line);
 	struct polls *polls = polls_of(queue);
 
 	if (!is_there())
@@ -228,14 +228,14 @@ static __attribute__((destructor)) void end_trace(void)
 
 void trace_event(struct trace_line *line, char event, const char *result)
 {
-	struct polls *polls = polls_of(queue_of(line));
+	struct polls *polls = polls_of(polled_queue(line));
 	size_t length = line->length;
 
 	if (!is_there())
 		return;
-	if (line->queue != TRACE_NONE && atomic_load(&polls->queue) == queue_of(line))
+	if (line->queue != TRACE_NONE && atomic_load(&polls->queue) == polled_queue(line))
 		note_polls(line, polls);
-	write_line(line, event, result);
+	put_line(line, event, result);
 	line->length = length; /* without the counts, which are written once; the rest may be written again */
 }
 
