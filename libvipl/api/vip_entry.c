@@ -115,7 +115,7 @@ static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
 }
 
 /* After a call that asks whether a descriptor is done. Such a call of an empty queue is a poll, too. */
-static void done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RETURN rc)
+static void say_done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VIP_RETURN rc)
 {
 	if (rc != VIP_SUCCESS && rc != VIP_DESCRIPTOR_ERROR)
 		return;

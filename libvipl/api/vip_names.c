@@ -8,6 +8,7 @@
 #include <netdb.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/utsname.h>
@@ -97,43 +98,21 @@ struct entry {
 	uint8_t address[LONG_HOST_LEN];
 };
 
-/* Of a line that is longer than its buffer. What comes there is no line of its own. */
-static void skip_rest(FILE *file, const char *line)
-{
-	int next = 0;
-
-	while (!strchr(line, '\n') && next != '\n' && next != EOF)
-		next = getc(file);
-}
-
-/* The next one that has a name and an address; false at the end. */
-static bool read_entry(const struct nic *nic, FILE *file, struct entry *entry)
-{
-	char line[512], address[64];
-
-	while (fgets(line, sizeof(line), file)) {
-		skip_rest(file, line);
-		line[strcspn(line, "#\n")] = '\0';
-		if (sscanf(line, "%255s %63s", entry->name, address) == 2 &&
-		    parse_address(nic, address, entry->address))
-			return true;
-	}
-	return false;
-}
-
-/* Counts `index` down by the addresses found; true when it was reached. */
-static bool find_in_file(const struct nic *nic, const char *name, VIP_ULONG *index, uint8_t *out)
+/* The one of this number among those of a name, or with this address. Counts the number down by those found. */
+static bool find_in_file(const struct nic *nic, const char *name, const uint8_t *wanted, VIP_ULONG *index, struct entry *entry)
 {
 	FILE *file = fopen(config()->hosts, "re");
-	struct entry entry;
+	char *line = NULL, address[64];
 	bool found = false;
+	size_t room = 0;
 
-	while (file && !found && read_entry(nic, file, &entry)) {
-		if (!same_host(name, entry.name))
-			continue;
-		memcpy(out, entry.address, host_length());
-		found = !(*index)--;
+	while (file && !found && getline(&line, &room, file) >= 0) {
+		line[strcspn(line, "#\n")] = '\0';
+		if (sscanf(line, "%255s %63s", entry->name, address) == 2 && parse_address(nic, address, entry->address) &&
+		    (name ? same_host(name, entry->name) : !memcmp(entry->address, wanted, host_length())))
+			found = !(*index)--;
 	}
+	free(line);
 	if (file)
 		fclose(file);
 	return found;
@@ -182,8 +161,13 @@ static bool is_own_name(const char *name)
 static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG index, uint8_t *out)
 {
 	bool is_first = !index;
+	struct entry entry;
 
-	if (find_in_file(nic, name, &index, out) || find_in_system(nic, name, &index, out))
+	if (find_in_file(nic, name, NULL, &index, &entry)) {
+		memcpy(out, entry.address, host_length());
+		return true;
+	}
+	if (find_in_system(nic, name, &index, out))
 		return true;
 	return is_first && is_own_name(name) && host_write(out, &nic->host);
 }
@@ -212,21 +196,6 @@ put_nic:
 	return rc;
 }
 
-static bool name_in_file(const struct nic *nic, const uint8_t *wanted, char name[NI_MAXHOST])
-{
-	FILE *file = fopen(config()->hosts, "re");
-	struct entry entry;
-	bool found = false;
-
-	while (file && !found && read_entry(nic, file, &entry))
-		found = !memcmp(entry.address, wanted, host_length());
-	if (file)
-		fclose(file);
-	if (found)
-		strcpy(name, entry.name);
-	return found;
-}
-
 static bool name_in_system(const struct in6_addr *host, char name[NI_MAXHOST])
 {
 	struct sockaddr_storage address;
@@ -250,12 +219,16 @@ static bool find_by_address(const struct nic *nic, const VIP_NET_ADDRESS *addres
 {
 	uint8_t wanted[LONG_HOST_LEN];
 	struct in6_addr host;
+	struct entry entry;
+	VIP_ULONG first = 0;
 
 	if (!tell_bytes(nic, (const uint8_t *)address + offsetof(VIP_NET_ADDRESS, HostAddress),
 			address->HostAddressLen, wanted))
 		return false;
-	if (name_in_file(nic, wanted, name))
+	if (find_in_file(nic, NULL, wanted, &first, &entry)) {
+		strcpy(name, entry.name);
 		return true;
+	}
 	if (!address_host(address, &host)) /* the system does not know it */
 		return false;
 	if (host_is_loopback(&host))

@@ -166,33 +166,27 @@ static VIP_RETURN build(struct nic *nic, const char *name)
 	users_read();
 	set_attributes(nic);
 	rc = VIP_ERROR_RESOURCE;
-	nic->default_tag->domain = nic->device->ops->domain_create(nic->device);
-	if (!nic->default_tag->domain)
+	nic->default_tag.domain = nic->device->ops->domain_create(nic->device);
+	if (!nic->default_tag.domain)
 		goto close_device;
 	if (object_publish(&nic->object, OBJECT_NIC))
 		goto destroy_domain;
 	nic->connector = connector_open(nic, nic->device);
-	if (!nic->connector)
-		goto retire;
-	nic->notifier = notifier_create(object_handle(&nic->object), nic->device->ops->cq_arm_sleeper);
-	if (!nic->notifier)
-		goto close_connector;
-	error = agent_start(nic);
+	if (nic->connector)
+		nic->notifier = notifier_create(object_handle(&nic->object), nic->device->ops->cq_arm_sleeper);
+	error = nic->notifier ? agent_start(nic) : errno;
 	if (!error)
 		return VIP_SUCCESS;
 
-	notifier_destroy(nic->notifier);
-	errno = error;
-close_connector:
-	error = errno;
-	connector_close(nic->connector);
-	errno = error;
-retire:
-	log_error("cannot open \"%s\": %s", name, failure(errno));
+	log_error("cannot open \"%s\": %s", name, failure(error));
+	if (nic->notifier)
+		notifier_destroy(nic->notifier);
+	if (nic->connector)
+		connector_close(nic->connector);
 	object_retire(&nic->object);
 	object_drain(&nic->object, 0);
 destroy_domain:
-	nic->device->ops->domain_destroy(nic->default_tag->domain);
+	nic->device->ops->domain_destroy(nic->default_tag.domain);
 close_device:
 	nic->device->ops->close(nic->device);
 	return rc;
@@ -221,11 +215,6 @@ VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 		log_error("cannot open \"%s\": %s", DeviceName, failure(ENOMEM));
 		return rc;
 	}
-	nic->default_tag = zeroed(1, sizeof(*nic->default_tag));
-	if (!nic->default_tag) {
-		log_error("cannot open \"%s\": %s", DeviceName, failure(ENOMEM));
-		goto free_nic;
-	}
 	pthread_mutex_init(&nic->lock, NULL);
 	pthread_mutex_init(&nic->changing_regions, NULL);
 	init_copying(nic);
@@ -240,8 +229,6 @@ VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 	pthread_rwlock_destroy(&nic->copying);
 	pthread_mutex_destroy(&nic->changing_regions);
 	pthread_mutex_destroy(&nic->lock);
-	free(nic->default_tag);
-free_nic:
 	free(nic);
 	return rc;
 }

@@ -11,8 +11,8 @@
 
 #define CLOSER_NO_USER ((uid_t)-1) /* it is not known who */
 
-/* Takes the descriptor. */
-void closer_take(int fd, uid_t user);
+/* Takes the descriptor. `is_received`: the user has sent this one; else it may have unread ones. */
+void closer_take(int fd, uid_t user, bool is_received);
 /* False: too many descriptors of this user cannot be closed, so we receive nothing more from this user. */
 bool closer_admits(uid_t user);
 /* True: so many wait to be closed that we receive no more from anybody. */

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "forks.h"
 #include "standard_error.h"
 
 static atomic_bool has_no_marks; /* this system has none: then all that we have is closed */
@@ -97,16 +98,6 @@ void fd_close_shared(const struct fd_shared *shared)
 		close(shared->fd);
 }
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&holding);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&holding);
-}
-
 static void release_all(void)
 {
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
@@ -116,27 +107,21 @@ static void release_all(void)
 }
 
 /* The threads that have held them are not there. */
-static void after_fork_in_child(void)
+static void forget_holders(void)
 {
 	holders = 0;
 	release_all();
-	pthread_mutex_unlock(&holding);
 }
 
-static void fd_forks(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork_in_child);
-}
+LOCK_OVER_FORKS(fd, holding, forget_holders)
 
 /* No thread waits for another one, whose device may hang. */
 void fd_hold_standard(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int fd;
 
-	pthread_once(&once, fd_forks);
 	standard_error_look();
-	pthread_mutex_lock(&holding);
+	fd_lock();
 	holders++;
 	/* What is written to it meanwhile goes nowhere. */
 	while ((fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) >= 0 && fd <= STDERR_FILENO) {

@@ -28,8 +28,6 @@ OWN(int, connect, (int fd, const struct sockaddr *address, socklen_t length), co
     length)
 OWN(int, listen, (int fd, int backlog), listen, fd, backlog)
 OWN(ssize_t, read, (int fd, void *buffer, size_t bytes), read, fd, buffer, bytes)
-OWN(ssize_t, recv, (int fd, void *buffer, size_t bytes, int flags), recvfrom, fd, buffer, bytes,
-    flags, NULL, NULL)
 OWN(int, flock, (int fd, int operation), flock, fd, operation)
 OWN(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), recvmsg, fd, message, flags)
 OWN(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), sendmsg, fd, message,

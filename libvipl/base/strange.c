@@ -87,7 +87,7 @@ void strange_close(int socket)
 	if (is_empty(socket))
 		close(socket);
 	else
-		closer_take(socket, strange_user(socket));
+		closer_take(socket, strange_user(socket), false);
 }
 
 void strange_close_listener(int listener)
@@ -98,7 +98,7 @@ void strange_close_listener(int listener)
 	while ((fd = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL)) >= 0)
 		strange_close(fd);
 	if (errno == EMFILE || errno == ENFILE)
-		closer_take(listener, CLOSER_NO_USER);
+		closer_take(listener, CLOSER_NO_USER, false);
 	else
 		close(listener);
 }

@@ -97,7 +97,7 @@ static bool take_fds(struct conversation *conversation, struct msghdr *message, 
 				if (described->fds[described->fd_count++] < 0)
 					message->msg_flags |= MSG_CTRUNC; /* the same reason: there are too many */
 			} else {
-				closer_take(fd, user);
+				closer_take(fd, user, true);
 				are_good = false;
 			}
 		}

@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/deadline.h"
 #include "base/fd.h"
+#include "base/forks.h"
 #include "base/strange.h"
 
 #define MOST_OF_CROWD 64u
@@ -27,18 +28,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards this: */
 static LIST_HEAD(, watched_socket) all = LIST_HEAD_INITIALIZER(all);
 
-static void before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
 /* A peer shall hear of its parent's end, also if the child lives on. */
-static void in_child(void)
+static void close_in_child(void)
 {
 	struct watched_socket *watched;
 
@@ -47,22 +38,9 @@ static void in_child(void)
 		fd_close(watched->fd);
 		watched->fd = -1;
 	}
-	pthread_mutex_unlock(&lock);
 }
 
-static void socket_forks(void)
-{
-	pthread_atfork(before_fork, after_fork, in_child);
-}
-
-/* Before there is a socket that a child could get. */
-static void lock_all(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, socket_forks);
-	pthread_mutex_lock(&lock);
-}
+LOCK_OVER_FORKS(sockets, lock, close_in_child)
 
 /* Takes a new descriptor, or -1, of this call, and unlocks. 0 or errno. */
 static int keep(struct watched_socket *watched, int fd, const char *call)
@@ -92,7 +70,7 @@ int socket_open(struct watched_socket *watched, const struct place *place)
 	const int family = place->address.ss_family, type = family == AF_UNIX ? SOCK_SEQPACKET : SOCK_STREAM;
 
 	watched->is_local = family == AF_UNIX;
-	lock_all();
+	sockets_lock(); /* before there is a socket that a child could get */
 	return keep(watched, socket(family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket()");
 }
 
@@ -101,7 +79,7 @@ int socket_accept(struct watched_socket *watched, const struct watched_socket *l
 	socklen_t length = sizeof(*from);
 
 	watched->is_local = listener->is_local;
-	lock_all();
+	sockets_lock();
 	return keep(watched, accept4(listener->fd, (struct sockaddr *)from, &length, SOCK_CLOEXEC | SOCK_NONBLOCK), "accept4()");
 }
 

@@ -16,7 +16,7 @@ struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
 	struct tag *tag;
 
 	if (!handle)
-		return nic->default_tag;
+		return &nic->default_tag;
 	LIST_FOREACH(tag, &nic->tags, in_nic)
 		if (object_handle(&tag->object) == handle)
 			return tag;
@@ -35,7 +35,7 @@ VIP_RETURN tag_create(struct nic *nic, VIP_PROTECTION_HANDLE *handle)
 	}
 	pthread_mutex_lock(&nic->lock);
 	tag->is_alias = !nic->has_alias;
-	tag->domain = tag->is_alias ? nic->default_tag->domain : ops->domain_create(nic->device);
+	tag->domain = tag->is_alias ? nic->default_tag.domain : ops->domain_create(nic->device);
 	if (!tag->domain)
 		goto unlock;
 	if (object_publish(&tag->object, OBJECT_TAG)) {
@@ -322,6 +322,5 @@ void memory_free(struct nic *nic)
 	region_table_destroy(&nic->regions);
 	while ((tag = LIST_FIRST(&nic->tags)))
 		free_tag(nic, tag);
-	nic->device->ops->domain_destroy(nic->default_tag->domain);
-	free(nic->default_tag);
+	nic->device->ops->domain_destroy(nic->default_tag.domain);
 }

@@ -30,8 +30,8 @@ struct agent {
 	atomic_bool stop;
 	_Atomic int64_t turned; /* the time of its last turn, or of another thread's in its place */
 	/* The NIC's lock guards these. */
-	int backlog_msec;     /* between two looks at backlogs */
-	int64_t status_again; /* when it watches status_fd again */
+	int backlog_msec;    /* between two looks at backlogs */
+	bool ignores_status; /* it does not watch status_fd */
 };
 
 struct nic {
@@ -49,7 +49,7 @@ struct nic {
 	pthread_rwlock_t copying; /* held for reading while the processor copies from or to regions */
 
 	pthread_mutex_t lock; /* guards what follows, and all that is marked [nic] */
-	struct tag *default_tag;
+	struct tag default_tag;
 	bool has_alias;
 	_Atomic int gone;    /* the error by which a file of the device has said that it is gone; 0: none */
 	atomic_bool failed;  /* the device; only closing the NIC helps */

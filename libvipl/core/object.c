@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/aligned.h"
+#include "base/forks.h"
 #include "base/log.h"
 #include "object_at.h"
 
@@ -131,18 +132,9 @@ static void forget_all_handles(void)
 		forget_places(kind);
 		unused[kind] = NULL; /* the parent's threads may have had its locks */
 	}
-	pthread_mutex_unlock(&table_lock);
 }
 
-static void lock_table(void)
-{
-	pthread_mutex_lock(&table_lock);
-}
-
-static void unlock_table(void)
-{
-	pthread_mutex_unlock(&table_lock);
-}
+LOCK_OVER_FORKS(object, table_lock, forget_all_handles)
 
 /* From now on the handle leads to the object; NULL: to nothing. False when there is no memory. */
 static bool set_place(enum object_kind kind, uint32_t index, struct object *object)
@@ -161,19 +153,12 @@ static bool set_place(enum object_kind kind, uint32_t index, struct object *obje
 	return true;
 }
 
-static void object_forks(void)
-{
-	pthread_atfork(lock_table, unlock_table, forget_all_handles);
-}
-
 int object_publish(struct object *object, enum object_kind kind)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct slot *slot;
 	uint32_t index;
 
-	pthread_once(&once, object_forks);
-	pthread_mutex_lock(&table_lock);
+	object_lock();
 	index = take_free_index();
 	if (index && kind < OBJECT_TYPE_STABLE && !set_place(kind, index, object)) {
 		give_back_index(index);

@@ -2,6 +2,7 @@
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
 #include "base/fd.h"
+#include "base/forks.h"
 #include "base/log.h"
 #include "cq_page.h"
 
@@ -201,32 +202,22 @@ static struct peer_file *add_file(int fd, const struct stat *status, size_t size
 	return NULL;
 }
 
-static void before_fork(void)
+/* The child has them, too. */
+static void forget_nothing(void)
 {
-	pthread_mutex_lock(&peer_files_lock);
 }
 
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&peer_files_lock);
-}
-
-static void prepare(void)
-{
-	pthread_atfork(before_fork, after_fork, after_fork);
-}
+LOCK_OVER_FORKS(files, peer_files_lock, forget_nothing)
 
 static void *map_once(int fd, size_t size, int protection)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct peer_file *file;
 	struct stat status;
 	void *memory = NULL;
 
 	if (!get_status(fd, &status))
 		return NULL;
-	pthread_once(&once, prepare);
-	pthread_mutex_lock(&peer_files_lock);
+	files_lock();
 	file = find_file(&status, size, protection);
 	if (!file)
 		file = add_file(fd, &status, size, protection);

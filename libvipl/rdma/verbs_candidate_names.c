@@ -92,21 +92,14 @@ static const char *behind(const char *name, const char *first)
 	return length && !strncmp(name, first, length) ? name + length : NULL;
 }
 
-bool is_name_at_device(const char *name, const char *device)
+bool is_name_at(const char *name, const char *first, const char *marks)
 {
-	const char *rest = behind(name, device);
+	const char *rest = behind(name, first);
 
-	return rest && (!*rest || *rest == ':' || *rest == '@');
+	return rest && (!*rest || strchr(marks, *rest));
 }
 
-bool is_name_at_interface(const char *name, const char *interface)
-{
-	const char *rest = behind(name, interface);
-
-	return rest && (!*rest || *rest == '@');
-}
-
-static bool is_called(const struct candidate *candidate, const char *name, bool by_interface)
+static bool has_name(const struct candidate *candidate, const char *name, bool by_interface)
 {
 	const char *rest = behind(name, by_interface ? candidate->interface : candidate->device);
 	char port[8];
@@ -120,7 +113,7 @@ static bool is_called(const struct candidate *candidate, const char *name, bool 
 
 bool candidate_is_called(const struct candidate *candidate, const char *name)
 {
-	return is_called(candidate, name, false) || is_called(candidate, name, true);
+	return has_name(candidate, name, false) || has_name(candidate, name, true);
 }
 
 const struct candidate *candidate_named(const struct candidates *list, const char *name)
@@ -131,7 +124,7 @@ const struct candidate *candidate_named(const struct candidates *list, const cha
 	for (size_t i = 0; i < 2 * list->count && !(i == list->count && best); i++) {
 		const struct candidate *one = &list->all[i % list->count];
 
-		if (!is_called(one, name, i >= list->count))
+		if (!has_name(one, name, i >= list->count))
 			continue;
 		if (one->number >= 0) /* the best one of the first port that has any of this name */
 			return one;

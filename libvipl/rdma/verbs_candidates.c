@@ -237,8 +237,6 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 	if (has_ipv4 || (has_ipv6 && finder->takes_ipv6))
 		return;
 	added = add_at(finder, port, interface);
-	if (!added)
-		return;
 	if (!interface->is_up)
 		refuse(added, CANDIDATE_INTERFACE_DOWN, "the interface is down");
 	else if (has_ipv6)
@@ -283,6 +281,7 @@ static unsigned next_interface(const struct finder *finder, const struct port *p
 static void add_port(struct finder *finder, struct ibv_context *context, const char *device, uint8_t number)
 {
 	struct port port = {.device = device, .number = number};
+	const size_t before = finder->list->count;
 	struct ibv_port_attr attributes;
 	int error = ibv_query_port(context, number, &attributes);
 	unsigned index = 0;
@@ -297,8 +296,7 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 	/* What failed before there was a list of interfaces is the cause of all. */
 	while (finder->network.interfaces && (index = next_interface(finder, &port, index)))
 		add_interface(finder, &port, index);
-	if (finder->list->count && !strcmp(finder->list->all[finder->list->count - 1].device, device) &&
-	    finder->list->all[finder->list->count - 1].port == number)
+	if (finder->list->count > before)
 		return;
 	if (port.state != IBV_PORT_ACTIVE)
 		refuse(add(finder, device, &port), CANDIDATE_PORT_DOWN, "%s", why_down(&port));
@@ -313,38 +311,13 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 
 #define CLASS_DEVICES "/sys/class/infiniband"
 
-/* Finds the name of the device's file in /dev/infiniband. */
-static bool find_node(const char *device, char node[64])
-{
-	static const char of_class[] = "/sys/class/infiniband_verbs";
-	DIR *files = opendir(of_class);
-	const struct dirent *entry;
-	bool found = false;
-
-	while (files && !found && (entry = readdir(files))) {
-		char path[320], name[DEVICE_NAME_LEN] = "";
-		FILE *file;
-
-		snprintf(path, sizeof(path), "%s/%s/ibdev", of_class, entry->d_name);
-		file = fopen(path, "re");
-		found = file && fscanf(file, "%63s", name) == 1 && !strcmp(name, device);
-		if (found)
-			snprintf(node, 64, "/dev/infiniband/%.40s", entry->d_name);
-		if (file)
-			fclose(file);
-	}
-	if (files)
-		closedir(files);
-	return found;
-}
-
 /* libibverbs may tell another error than that of the file. Returns false if the file can be opened. */
 static bool refuse_by_node(struct candidate *added, const char *device)
 {
 	char node[64];
 	int fd, error;
 
-	if (!find_node(device, node)) {
+	if (!verbs_device_node(device, node)) {
 		refuse(added, CANDIDATE_NO_UVERBS, "the kernel does not let programs use it: modprobe ib_uverbs");
 		return true;
 	}
@@ -404,10 +377,10 @@ static bool is_wanted(const struct finder *finder, const char *device, const cha
 {
 	const struct own_network *network = &finder->network;
 
-	if (!finder->name || is_name_at_device(finder->name, device))
+	if (!finder->name || is_name_at(finder->name, device, BEHIND_DEVICE))
 		return true;
 	for (size_t i = 0; i < network->interface_count && !finder->is_devices; i++)
-		if (is_name_at_interface(finder->name, network->interfaces[i].name) &&
+		if (is_name_at(finder->name, network->interfaces[i].name, BEHIND_INTERFACE) &&
 		    verbs_device_may_own(path, &network->interfaces[i]))
 			return true;
 	return !finder->is_devices && !network->interfaces;
@@ -444,7 +417,7 @@ static void add_absent_ones(struct finder *finder, struct ibv_device **list)
 static bool add_all(struct finder *finder, struct ibv_device **list, unsigned last)
 {
 	for (struct ibv_device **each = list; each && *each; each++)
-		finder->is_devices |= finder->name && is_name_at_device(finder->name, ibv_get_device_name(*each));
+		finder->is_devices |= finder->name && is_name_at(finder->name, ibv_get_device_name(*each), BEHIND_DEVICE);
 	for (; list && *list; list++) {
 		finder->list->has_devices = true;
 		if (is_wanted(finder, ibv_get_device_name(*list), (*list)->ibdev_path))

@@ -75,9 +75,10 @@ bool candidates_share_port(const struct candidate *a, const struct candidate *b)
 bool candidates_use_port(const struct candidates *list, const struct candidate *port);
 /* The one that the NIC with this number is at. NULL: there are not so many. */
 const struct candidate *candidate_numbered(const struct candidates *list, unsigned number);
-/* Whether the name begins with that of a device, or of an interface, and goes on as such a name may. */
-bool is_name_at_device(const char *name, const char *device);
-bool is_name_at_interface(const char *name, const char *interface);
+/* Whether the name begins with that of a device or interface, and ends, or goes on with one of these marks. */
+bool is_name_at(const char *name, const char *first, const char *marks);
+#define BEHIND_DEVICE	 ":@"
+#define BEHIND_INTERFACE "@"
 /* May it have this name? DEVICE or INTERFACE, DEVICE:PORT, each also with @ADDRESS behind it. */
 bool candidate_is_called(const struct candidate *candidate, const char *name);
 /* The best one of this name. NULL: there is none. */
@@ -131,6 +132,8 @@ struct ibv_gid_entry;
 
 /* NULL: there is none in this list. */
 struct ibv_device *verbs_device_called(struct ibv_device *const *list, const char *name);
+/* The device's file in /dev/infiniband. False: it has none. */
+bool verbs_device_node(const char *name, char node[64]);
 /* NULL and errno on failure. */
 struct ibv_context *verbs_device_open(const char *name);
 /* Whether this interface may be one of the device's, which is not opened. The path: in /sys/class/infiniband. */

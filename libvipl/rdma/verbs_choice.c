@@ -59,7 +59,7 @@ static enum opening tell_why_none(const struct candidates *list, const char *nam
 	return OPENING_NO_SUCH;
 }
 
-static void take(struct verbs_device *device, const struct candidates *list, const struct candidate *chosen)
+static void become(struct verbs_device *device, const struct candidates *list, const struct candidate *chosen)
 {
 	const struct candidate *ipv4 = candidate_beside(list, chosen, true),
 			       *ipv6 = candidate_beside(list, chosen, false);
@@ -95,7 +95,7 @@ enum opening verbs_choose(struct verbs_device *device, const char *name, unsigne
 		log_error("%s%s%s%s", *place ? "cannot use RDMA device " : "", place, *place ? ": " : "", chosen->why);
 		opening = OPENING_FAILED;
 	} else {
-		take(device, &list, chosen);
+		become(device, &list, chosen);
 		choice->candidate = *chosen;
 		list_refused(&list, name ? 0 : (size_t)(chosen - list.all), NULL, choice->passed_over,
 			     sizeof(choice->passed_over));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A device by its name, whether an interface may be a device's, and the GIDs of a port. */
+/* A device by its name, its file, whether an interface may be a device's, and the GIDs of a port. */
 #include <errno.h>
 #include <glob.h>
 #include <infiniband/verbs.h>
@@ -43,6 +43,24 @@ static bool says(const char *path, const char *word)
 	if (file)
 		fclose(file);
 	return is_same;
+}
+
+bool verbs_device_node(const char *name, char node[64])
+{
+	static const char of_class[] = "/sys/class/infiniband_verbs/";
+	bool is_found = false;
+	glob_t files;
+
+	if (glob("/sys/class/infiniband_verbs/*/ibdev", GLOB_NOSORT, NULL, &files))
+		return false;
+	for (size_t i = 0; i < files.gl_pathc && !is_found; i++) {
+		const char *file = files.gl_pathv[i] + strlen(of_class);
+
+		is_found = says(files.gl_pathv[i], name);
+		snprintf(node, 64, "/dev/infiniband/%.*s", (int)strcspn(file, "/"), file);
+	}
+	globfree(&files);
+	return is_found;
 }
 
 /* The kernel lists the interfaces of Ethernet's GIDs. An interface of InfiniBand has one of the port's GIDs. */

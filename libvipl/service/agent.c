@@ -52,20 +52,14 @@ static int shorter(int a, int b)
 	return a < 0 || (b >= 0 && b < a) ? b : a;
 }
 
-/* A reader that cannot be accepted keeps the socket readable, so the agent does not watch the socket for a second. */
-static int serve_status(struct nic *nic, bool rings)
+/* A reader that cannot be accepted keeps the socket readable, so the agent does not watch the socket until its next turn. */
+static void serve_status(struct nic *nic, bool rings)
 {
-	int64_t *again = &nic->agent.status_again;
+	bool fails = rings && !status_serve(nic, nic->agent.status_fd);
 
-	if (rings && !status_serve(nic, nic->agent.status_fd)) {
-		sleeper_ignore(&nic->agent.sleeper, STATUS, nic->agent.status_fd, true);
-		*again = clock_nsec() + NSEC_PER_SEC;
-	}
-	if (*again != DEADLINE_NEVER && !deadline_left(*again)) {
-		sleeper_ignore(&nic->agent.sleeper, STATUS, nic->agent.status_fd, false);
-		*again = DEADLINE_NEVER;
-	}
-	return deadline_msec(*again);
+	if (fails != nic->agent.ignores_status)
+		sleeper_ignore(&nic->agent.sleeper, STATUS, nic->agent.status_fd, fails);
+	nic->agent.ignores_status = fails;
 }
 
 /* Fails the NIC if its device is gone, the program has closed the library's descriptors, or a filter refuses their use. */
@@ -99,7 +93,7 @@ static int take_turn(struct nic *nic, unsigned ready)
 	if (nic->device->ops->serve)
 		msec = shorter(msec, nic->device->ops->serve(nic->device));
 	msec = shorter(msec, deadline_msec(connector_serve(nic->connector)));
-	msec = shorter(msec, serve_status(nic, ready & 1u << STATUS));
+	serve_status(nic, ready & 1u << STATUS);
 	msec = shorter(msec, serve_cqs(nic));
 	faults_serve(nic);
 	msec = shorter(msec, ends_serve(nic));
@@ -188,7 +182,6 @@ int agent_start(struct nic *nic)
 	if (error)
 		goto destroy_sleeper;
 	nic->agent.status_fd = fd_mark(status_open());
-	nic->agent.status_again = DEADLINE_NEVER;
 	error = watch_all(nic);
 	if (!error)
 		error = thread_start(&nic->agent.thread, THREAD_OWN, run_agent, nic);

@@ -71,22 +71,6 @@ void notifier_destroy(struct notifier *notifier)
 	}
 }
 
-/* The lock is held on entry and on return. */
-static void sleep_until_woken(struct notifier *notifier, uint32_t wakes)
-{
-	int msec = notifier->notifies.retry ? ARM_RETRY_MSEC : -1;
-	unsigned ready;
-
-	if (notifier->sleeps_at_words) {
-		notify_sleep(notifier, wakes);
-		return;
-	}
-	pthread_mutex_unlock(&notifier->lock);
-	ready = sleeper_sleep(&notifier->sleeper, msec);
-	pthread_mutex_lock(&notifier->lock);
-	notify_look(notifier, ready & 1u << NOTIFY_CHANNELS);
-}
-
 /* A peer that disconnects first is an error in VIPL, but how most connections end: we log info. */
 static void default_handler(const struct pending_error *pending)
 {
@@ -112,21 +96,24 @@ static bool deliver_error(struct notifier *notifier)
 	struct pending_error *error = STAILQ_FIRST(&errors->pending);
 	VIP_ERROR_HANDLER handler = errors->handler;
 	VIP_PVOID context = errors->context;
-	int64_t begun;
+	const bool is_traced = trace_is_on();
+	struct trace_line line;
 
 	if (!error)
 		return false;
 	STAILQ_REMOVE_HEAD(&errors->pending, next);
 	errors->of_posts -= error_is_of_post(&error->descriptor);
 	pthread_mutex_unlock(&notifier->lock);
-	begun = trace_is_on() ? trace_error_handler(&error->descriptor, context, (uintptr_t)handler) : 0;
+	if (is_traced)
+		trace_error_handler(&line, &error->descriptor, context, (uintptr_t)handler);
 	thread_is_library = false; /* the handler is the program's */
 	if (handler)
 		handler(context, &error->descriptor);
 	else
 		default_handler(error);
 	thread_is_library = true;
-	trace_handler_returned("VipErrorCallback", begun);
+	if (is_traced)
+		trace_handler_returned(&line);
 	free(error);
 	pthread_mutex_lock(&notifier->lock);
 	return true;
@@ -145,7 +132,7 @@ static void *run_notifier(void *argument)
 
 		worked |= notify_deliver(notifier);
 		if (!worked && !notifier->stop)
-			sleep_until_woken(notifier, wakes);
+			notify_sleep(notifier, wakes);
 	}
 	orphaned = notifier->orphaned;
 	pthread_mutex_unlock(&notifier->lock);
@@ -179,7 +166,7 @@ int notifier_serve(struct notifier *notifier)
 	return error ? START_RETRY_MSEC : -1;
 }
 
-static VIP_RETURN add_notify(struct cq *cq, struct workqueue *queue, const struct notify *wanted)
+VIP_RETURN notifier_add(struct cq *cq, struct workqueue *queue, const struct notify *wanted)
 {
 	const struct object *owner = queue ? &queue->vi->object : &cq->object;
 	struct notifier *notifier = cq->nic->notifier;
@@ -194,19 +181,4 @@ static VIP_RETURN add_notify(struct cq *cq, struct workqueue *queue, const struc
 	if (rc == VIP_SUCCESS)
 		notifier_wake(notifier);
 	return rc;
-}
-
-VIP_RETURN notifier_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler)
-{
-	const struct notify wanted = {.context = context, .vi_handler = handler};
-
-	/* Completions of a queue on a public CQ are reported there. */
-	return queue->cq->is_public ? VIP_ERROR_RESOURCE : add_notify(queue->cq, queue, &wanted);
-}
-
-VIP_RETURN notifier_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler)
-{
-	const struct notify wanted = {.context = context, .cq_handler = handler};
-
-	return add_notify(cq, NULL, &wanted);
 }

@@ -17,11 +17,10 @@ void notifier_stop(struct notifier *notifier);
 void notifier_destroy(struct notifier *notifier);
 
 /*
- * VipSendNotify, VipRecvNotify, VipCQNotify: the thread calls the handler for a completion of the queue, which is on no
- * public CQ, or for an entry of the CQ. VIP_SUCCESS, or what these say.
+ * VipSendNotify, VipRecvNotify, VipCQNotify: the thread calls the handler for a completion of the queue, which has this CQ of
+ * its own, or, if that is NULL, for an entry of the CQ. VIP_SUCCESS, or what these say.
  */
-VIP_RETURN notifier_add_queue(struct workqueue *queue, VIP_PVOID context, VIP_VI_CALLBACK handler);
-VIP_RETURN notifier_add_cq(struct cq *cq, VIP_PVOID context, VIP_CQ_CALLBACK handler);
+VIP_RETURN notifier_add(struct cq *cq, struct workqueue *queue, const struct notify *wanted);
 
 /* The lock is held: is a handler the caller? */
 static inline bool notifier_is_caller(const struct notifier *notifier)

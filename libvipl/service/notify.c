@@ -23,6 +23,7 @@
 #include "notifier.h"
 #include "trace/trace.h"
 
+#define CHANNELS     (SLEEPER_WOKEN + 1) /* a source of the notifier's sleeper */
 #define REFUSED_NSEC (50 * NSEC_PER_MSEC) /* it sleeps so long where a filter refuses to let it sleep at words */
 
 /* The arguments of a handler. */
@@ -57,7 +58,7 @@ static int open_channels(struct notifier *notifier)
 	notifies->channels_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
 	if (notifies->channels_fd < 0)
 		return errno;
-	error = sleeper_watch(&notifier->sleeper, NOTIFY_CHANNELS, notifies->channels_fd);
+	error = sleeper_watch(&notifier->sleeper, CHANNELS, notifies->channels_fd);
 	if (error) {
 		fd_close(notifies->channels_fd);
 		notifies->channels_fd = -1;
@@ -174,13 +175,19 @@ void notify_cancel_cq(struct cq *cq)
 	pthread_mutex_unlock(&notifier->lock);
 }
 
-void notify_look(struct notifier *notifier, bool rings)
+/* At channels. The lock is held on entry and on return. */
+static void sleep_by_epoll(struct notifier *notifier)
 {
 	struct notifies *notifies = &notifier->notifies;
+	const int msec = notifies->retry ? ARM_RETRY_MSEC : -1;
+	unsigned ready;
 	struct cq *cq;
 
+	pthread_mutex_unlock(&notifier->lock);
+	ready = sleeper_sleep(&notifier->sleeper, msec);
+	pthread_mutex_lock(&notifier->lock);
 	/* No channel that is watched is destroyed while we have the lock. */
-	if (rings)
+	if (ready & 1u << CHANNELS)
 		channels_look(notifies->channels_fd);
 	if (notifies->retry)
 		TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched)
@@ -235,7 +242,7 @@ static void note_wake(struct notifier *notifier, unsigned place)
 	TAILQ_INSERT_HEAD(&notifies->watched, woken, notifies.in_watched);
 }
 
-void notify_sleep(struct notifier *notifier, uint32_t wakes)
+static void sleep_at_words(struct notifier *notifier, uint32_t wakes)
 {
 	struct futex_word words[FUTEX_MOST];
 	unsigned count = collect_words(notifier, wakes, words);
@@ -253,6 +260,14 @@ void notify_sleep(struct notifier *notifier, uint32_t wakes)
 	else
 		TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched)
 			cq->notifies.look |= cq->notifies.place > 0;
+}
+
+void notify_sleep(struct notifier *notifier, uint32_t wakes)
+{
+	if (notifier->sleeps_at_words)
+		sleep_at_words(notifier, wakes);
+	else
+		sleep_by_epoll(notifier);
 }
 
 /* The lock is held. A CQ that has something new, and handlers that wait; or NULL. */
@@ -328,37 +343,25 @@ static struct notify *begin_handler(struct notifier *notifier, struct cq *cq, co
 	return notify;
 }
 
-static const char *asked_by(const struct notify *notify, const struct notice *notice)
-{
-	if (notify->cq_handler)
-		return "VipCQNotify";
-	return notice->is_receive ? "VipRecvNotify" : "VipSendNotify";
-}
-
-/* The trace's line of a handler that is about to be called; when that was. */
-static int64_t trace_call(const struct notifier *notifier, const struct notify *notify,
-			  const struct notice *notice)
-{
-	uintptr_t handler = notify->cq_handler ? (uintptr_t)notify->cq_handler : (uintptr_t)notify->vi_handler;
-
-	return trace_done_handler(notify->cq_handler ? notifier->notifies.running_cq : NULL, notice->vi,
-				  notice->is_receive, notice->descriptor, notify->context, handler);
-}
-
 /* The lock is held on entry and on return. */
 static void call_handler(struct notifier *notifier, struct notify *notify, const struct notice *notice)
 {
-	int64_t begun;
+	const uintptr_t handler = notify->cq_handler ? (uintptr_t)notify->cq_handler : (uintptr_t)notify->vi_handler;
+	const bool is_traced = trace_is_on();
+	struct trace_line line;
 
 	pthread_mutex_unlock(&notifier->lock);
-	begun = trace_is_on() ? trace_call(notifier, notify, notice) : 0;
+	if (is_traced)
+		trace_done_handler(&line, notify->cq_handler ? notifier->notifies.running_cq : NULL, notice->vi,
+				   notice->is_receive, notice->descriptor, notify->context, handler);
 	thread_is_library = false; /* the handler is the program's */
 	if (notify->cq_handler)
 		notify->cq_handler(notify->context, notifier->nic, notice->vi, notice->is_receive);
 	else
 		notify->vi_handler(notify->context, notifier->nic, notice->vi, notice->descriptor);
 	thread_is_library = true;
-	trace_handler_returned(asked_by(notify, notice), begun);
+	if (is_traced)
+		trace_handler_returned(&line);
 	free(notify);
 	pthread_mutex_lock(&notifier->lock);
 	notifier->notifies.running_vi = NULL;

@@ -39,12 +39,8 @@ void notify_cancel_cq(struct cq *cq);
  */
 VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue *queue, const struct notify *wanted);
 void notify_cancel_all(struct notifier *notifier);
-/* On the notifier's thread: after it has slept; `rings`: a channel is readable. */
-void notify_look(struct notifier *notifier, bool rings);
-/* On the notifier's thread: sleeps at the words of CQs, unless it has been woken since `wakes`. */
+/* On the notifier's thread: sleeps at the channels or words of CQs, unless it has been woken since `wakes`. */
 void notify_sleep(struct notifier *notifier, uint32_t wakes);
-
-#define NOTIFY_CHANNELS 1u /* the notifier's source that says so */
 /*
  * On the notifier's thread: looks at a CQ that has something new, and calls a handler if there is a
  * completion. The lock is released meanwhile. False when nothing is new.

@@ -151,30 +151,6 @@ static void print_nic(FILE *out, const struct nic *nic)
 		print_vi(out, vi);
 }
 
-/* A file in memory with the answer, or -1. */
-static int write_answer(const struct nic *nic)
-{
-	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), NULL);
-	int copy = fd < 0 ? -1 : fd_above_standard(dup(fd), NULL);
-	FILE *out = copy < 0 ? NULL : fdopen(copy, "w");
-	bool failed;
-
-	if (!out) {
-		if (copy >= 0)
-			close(copy);
-		if (fd >= 0)
-			close(fd);
-		return -1;
-	}
-	print_nic(out, nic);
-	failed = ferror(out);
-	/* The seals tell the reader that the file does not change. */
-	if (!fclose(out) && !failed && !fcntl(fd, F_ADD_SEALS, STATUS_SEALS))
-		return fd;
-	close(fd);
-	return -1;
-}
-
 /* A byte, and the file if there is one. */
 static void send_file(int reader, int file)
 {
@@ -198,21 +174,36 @@ static void send_file(int reader, int file)
 	sendmsg(reader, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* the reader may be gone */
 }
 
+/* With a file in memory, or without one. */
+static void send_answer(const struct nic *nic, int reader)
+{
+	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), NULL);
+	FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+	bool is_whole = false;
+
+	if (out) {
+		print_nic(out, nic);
+		/* The seals tell the reader that the file does not change. */
+		is_whole = !fflush(out) && !ferror(out) && !fcntl(fd, F_ADD_SEALS, STATUS_SEALS);
+	}
+	send_file(reader, is_whole ? fd : -1);
+	if (out)
+		fclose(out);
+	else if (fd >= 0)
+		close(fd);
+}
+
 bool status_serve(struct nic *nic, int listener)
 {
-	int reader, file;
+	int reader;
 
 	if (closer_is_busy() || !fd_is_own(listener))
 		return false;
 	reader = fd_above_standard(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL);
 	if (reader < 0)
 		return errno == EAGAIN || errno == ECONNABORTED || errno == EINTR;
-	if (may_read(reader)) {
-		file = write_answer(nic);
-		send_file(reader, file);
-		if (file >= 0)
-			close(file);
-	}
+	if (may_read(reader))
+		send_answer(nic, reader);
 	strange_close(reader);
 	return true;
 }

@@ -130,7 +130,7 @@ static bool is_there(void)
 	return trace_is_on();
 }
 
-static void write_line(const struct trace_line *line, char event, const char *result)
+static void put_line(const struct trace_line *line, char event, const char *result)
 {
 	long long duration = line->now - line->begun;
 	char whole[TRACE_ROOM + 160];
@@ -165,7 +165,7 @@ void trace_remark(const char *format, ...)
 
 /* ---- polls ---- */
 
-static uint64_t queue_of(const struct trace_line *line)
+static uint64_t polled_queue(const struct trace_line *line)
 {
 	return (uint64_t)(uintptr_t)line->handle << 3 | line->queue;
 }
@@ -198,12 +198,12 @@ static void tell_polls(struct polls *polls, uint64_t queue)
 	line.handle = (VIP_PVOID)(uintptr_t)(queue >> 3);
 	line.now = clock_nsec();
 	if (note_polls(&line, polls))
-		write_line(&line, '~', "VIP_NOT_DONE");
+		put_line(&line, '~', "VIP_NOT_DONE");
 }
 
 static void count_poll(const struct trace_line *line)
 {
-	uint64_t queue = queue_of(line);
+	uint64_t queue = polled_queue(line);
 	struct polls *polls = polls_of(queue);
 
 	if (!is_there())
@@ -228,14 +228,14 @@ static __attribute__((destructor)) void end_trace(void)
 
 void trace_event(struct trace_line *line, char event, const char *result)
 {
-	struct polls *polls = polls_of(queue_of(line));
+	struct polls *polls = polls_of(polled_queue(line));
 	size_t length = line->length;
 
 	if (!is_there())
 		return;
-	if (line->queue != TRACE_NONE && atomic_load(&polls->queue) == queue_of(line))
+	if (line->queue != TRACE_NONE && atomic_load(&polls->queue) == polled_queue(line))
 		note_polls(line, polls);
-	write_line(line, event, result);
+	put_line(line, event, result);
 	line->length = length; /* without the counts, which are written once; the rest may be written again */
 }
 
@@ -260,51 +260,44 @@ VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc)
 	return rc;
 }
 
-static int64_t handler_is_called(struct trace_line *line, VIP_PVOID context, uintptr_t handler)
+static void handler_is_called(struct trace_line *line, VIP_PVOID context, uintptr_t handler)
 {
 	trace_say(line, " context=0x%lx handler=0x%lx", TRACE_HEX(context), TRACE_HEX(handler));
 	line->now = clock_nsec();
 	trace_event(line, '{', "-");
-	return line->now;
+	line->begun = line->now;
 }
 
-int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler)
+void trace_error_handler(struct trace_line *line, const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler)
 {
 #define NAME(name, sense) [VIP_ERROR_##name] = #name,
 	static const char *const names[] = {VIPL_ERRORS(NAME)};
 #undef NAME
-	struct trace_line line;
 
-	trace_begin(&line, "VipErrorCallback");
-	trace_say(&line, " nic=0x%lx vi=0x%lx desc=0x%lx", TRACE_HEX(error->NicHandle), TRACE_HEX(error->ViHandle),
+	trace_begin(line, "VipErrorCallback");
+	trace_say(line, " nic=0x%lx vi=0x%lx desc=0x%lx", TRACE_HEX(error->NicHandle), TRACE_HEX(error->ViHandle),
 		  TRACE_HEX(error->DescriptorPtr));
-	trace_say(&line, " op=0x%x error=VIP_ERROR_%s", (unsigned)error->OpCode, names[error->ErrorCode]);
-	return handler_is_called(&line, context, handler);
+	trace_say(line, " op=0x%x error=VIP_ERROR_%s", (unsigned)error->OpCode, names[error->ErrorCode]);
+	handler_is_called(line, context, handler);
 }
 
-int64_t trace_done_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive, const VIP_DESCRIPTOR *descriptor,
-			   VIP_PVOID context, uintptr_t handler)
+void trace_done_handler(struct trace_line *line, VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive,
+			const VIP_DESCRIPTOR *descriptor, VIP_PVOID context, uintptr_t handler)
 {
-	struct trace_line line;
-
-	trace_begin(&line, cq ? "VipCQNotify" : is_receive ? "VipRecvNotify" : "VipSendNotify");
-	line.queue = cq ? TRACE_CQ : is_receive ? TRACE_RECV : TRACE_SEND;
-	line.handle = cq ? cq : vi;
+	trace_begin(line, cq ? "VipCQNotify" : is_receive ? "VipRecvNotify" : "VipSendNotify");
+	line->queue = cq ? TRACE_CQ : is_receive ? TRACE_RECV : TRACE_SEND;
+	line->handle = cq ? cq : vi;
 	if (cq)
-		trace_say(&line, " vi=0x%lx queue=%s", TRACE_HEX(vi), is_receive ? "recv" : "send");
+		trace_say(line, " vi=0x%lx queue=%s", TRACE_HEX(vi), is_receive ? "recv" : "send");
 	else
-		trace_done(&line, descriptor);
-	return handler_is_called(&line, context, handler);
+		trace_done(line, descriptor);
+	handler_is_called(line, context, handler);
 }
 
-void trace_handler_returned(const char *function, int64_t begun)
+void trace_handler_returned(struct trace_line *line)
 {
-	struct trace_line line;
-
-	if (!begun)
-		return;
-	trace_begin(&line, function);
-	line.begun = begun;
-	line.now = clock_nsec();
-	trace_event(&line, '}', "-");
+	line->queue = TRACE_NONE;
+	line->length = 0;
+	line->now = clock_nsec();
+	trace_event(line, '}', "-");
 }

@@ -55,13 +55,13 @@ void trace_event(struct trace_line *line, char event, const char *result);
 VIP_RETURN trace_result(struct trace_line *line, VIP_RETURN rc);
 
 /*
- * While trace_is_on(), before a handler is called: the handler of errors; the handler of an entry of a CQ, or, if `cq` is
- * NULL, of a descriptor. They return the time for trace_handler_returned(), which takes 0 if the call was not traced.
+ * Before a handler is called: the handler of errors; the handler of an entry of a CQ, or, if `cq` is NULL, of a descriptor.
+ * And after one of these, with the same line.
  */
-int64_t trace_error_handler(const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler);
-int64_t trace_done_handler(VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive, const VIP_DESCRIPTOR *descriptor,
-			   VIP_PVOID context, uintptr_t handler);
-void trace_handler_returned(const char *function, int64_t begun);
+void trace_error_handler(struct trace_line *line, const VIP_ERROR_DESCRIPTOR *error, VIP_PVOID context, uintptr_t handler);
+void trace_done_handler(struct trace_line *line, VIP_CQ_HANDLE cq, VIP_VI_HANDLE vi, bool is_receive,
+			const VIP_DESCRIPTOR *descriptor, VIP_PVOID context, uintptr_t handler);
+void trace_handler_returned(struct trace_line *line);
 
 /* Writes a remark, a line that begins with "# ". */
 void trace_remark(const char *format, ...) __attribute__((format(printf, 1, 2)));

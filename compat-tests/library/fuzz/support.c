@@ -122,8 +122,9 @@ void standard_error_look(void)
 }
 
 /* At once, so that the number of descriptors can be checked. */
-void closer_take(int fd, uid_t user)
+void closer_take(int fd, uid_t user, bool is_received)
 {
+	(void)is_received;
 	(void)user;
 	close(fd);
 }

@@ -238,10 +238,11 @@ TEST_F(Strange, ManyThatLingerKeepNoThread)
 	const Closed last;
 
 	for (unsigned i = 0; i < 40; i++)
-		closer_take(lingering(), 1);
-	closer_take(last.give(), 1);
+		closer_take(lingering(), 1, true);
+	closer_take(last.give(), 1, true);
 	last.wait();
-	EXPECT_TRUE(closer_admits(1));
+	while (!closer_admits(1))
+		;
 }
 
 // In a process of its own, as the filter stays.
@@ -258,27 +259,37 @@ void run(const std::function<bool()> &filter, const std::function<void()> &test)
 		GTEST_SKIP() << "no filter of system calls";
 }
 
-TEST(Unclosed, DescriptorsOfOneUserKeepOutThisUserAndHoldUpNobodyElse)
+TEST(Unclosed, DescriptorsOfSomeUsersKeepOutTheseAndHoldUpNobodyElse)
 {
-	constexpr int HANGING = 500, HANG = 40;
+	constexpr int HANGING = 500, HANG = 48, MORE = 300;
 	int listener = -1;
 
-	run([&] { return (listener = make_closing_hang(HANGING, HANGING + HANG)) >= 0; },
+	run([&] { return (listener = make_closing_hang(HANGING, HANGING + HANG + MORE)) >= 0; },
 	    [&] {
-		    const Closed other;
+		    const Closed other, own;
+		    int fd = HANGING;
+		    auto give = [&](uid_t user) {
+			    EXPECT_EQ(dup2(STDIN_FILENO, fd), fd);
+			    closer_take(fd++, user, true);
+		    };
 
 		    EXPECT_TRUE(closer_admits(7));
-		    for (int fd = HANGING; fd < HANGING + HANG; fd++) {
-			    EXPECT_EQ(dup2(STDIN_FILENO, fd), fd);
-			    closer_take(fd, 7);
-		    }
+		    for (int i = 0; i < 24; i++)
+			    give(7 + static_cast<uid_t>(i % 2));
 		    EXPECT_FALSE(closer_admits(7));
-		    EXPECT_TRUE(closer_admits(8));
+		    EXPECT_TRUE(closer_admits(9));
 		    EXPECT_FALSE(closer_is_busy());
-		    closer_take(other.give(), 8);
+		    closer_take(other.give(), 9, true);
 		    other.wait();
+		    for (int i = 0; i < 24; i++)
+			    give(9 + static_cast<uid_t>(i % 2));
+		    closer_take(own.give(), geteuid(), true);
+		    own.wait();
+		    while (!closer_is_busy() && fd < HANGING + HANG + MORE)
+			    give(7);
+		    EXPECT_TRUE(closer_is_busy());
 		    close(listener); // now they do not hang any more
-		    while (!closer_admits(7))
+		    while (!closer_admits(7) || closer_is_busy())
 			    ;
 	    });
 }
