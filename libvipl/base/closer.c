@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "deadline.h"
+#include "fd.h"
 #include "forks.h"
 #include "log.h"
 #include "thread.h"
@@ -28,7 +29,7 @@ struct unclosed {
 	TAILQ_ENTRY(unclosed) in_list;
 	int fd;
 	uid_t user;
-	bool is_received;
+	bool is_received; /* from this user; else it is marked */
 	int64_t since; /* a thread is closing it; 0: there is none; DEADLINE_NEVER: it has not begun */
 };
 
@@ -73,8 +74,10 @@ static void *close_all(void *first)
 	while (unclosed) {
 		unclosed->since = clock_nsec();
 		pthread_mutex_unlock(&lock);
-		setsockopt(unclosed->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-		close(unclosed->fd);
+		if (unclosed->is_received || fd_is_own(unclosed->fd)) { /* else the program has closed it meanwhile */
+			setsockopt(unclosed->fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+			close(unclosed->fd);
+		}
 		pthread_mutex_lock(&lock);
 		TAILQ_REMOVE(&unclosed_list, unclosed, in_list);
 		free(unclosed);
@@ -116,6 +119,8 @@ void closer_take(int fd, uid_t user, bool is_received)
 		log_warning_ratelimited("no memory to close a file descriptor that another process has sent");
 		return; /* losing a descriptor is better than waiting */
 	}
+	if (!is_received)
+		fd_mark(fd);
 	*new = (struct unclosed){.fd = fd, .user = user, .is_received = is_received};
 	closer_lock();
 	TAILQ_INSERT_TAIL(&unclosed_list, new, in_list);

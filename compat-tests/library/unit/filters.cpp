@@ -32,7 +32,7 @@ struct Refused : Named {
 #define CALL(name) {#name, SYS_##name, EPERM, #name "(", "has to allow it"}
 #define UNKNOWN(name) {#name, SYS_##name, ENOSYS, #name "(", "has to allow it"}
 const Refused CALLS[] = {
-	CALL(accept4), UNKNOWN(bind), CALL(clone), CALL(clone3), UNKNOWN(close_range), CALL(connect), CALL(epoll_create1),
+	CALL(accept4), UNKNOWN(bind), CALL(clone), CALL(clone3), CALL(connect), CALL(epoll_create1),
 	CALL(epoll_ctl), UNKNOWN(epoll_pwait), {"eventfd2", SYS_eventfd2, EPERM, "eventfd(", "has to allow it"}, UNKNOWN(fallocate), CALL(fcntl), CALL(fstat), CALL(fstatfs),
 	CALL(ftruncate), UNKNOWN(getrandom), CALL(getsockopt), CALL(listen), CALL(madvise),
 	UNKNOWN(memfd_create), CALL(openat), CALL(pidfd_open), CALL(ppoll), CALL(pread64), CALL(process_vm_readv),

@@ -285,10 +285,17 @@ TEST(Unclosed, DescriptorsOfSomeUsersKeepOutTheseAndHoldUpNobodyElse)
 			    give(9 + static_cast<uid_t>(i % 2));
 		    closer_take(own.give(), geteuid(), true);
 		    own.wait();
+		    const Closed behind;
+		    const int waiting = socket(AF_UNIX, SOCK_STREAM, 0);
+		    closer_take(waiting, 7, false);
+		    EXPECT_EQ(dup2(STDIN_FILENO, waiting), waiting); // by now it is the program's
+		    closer_take(behind.give(), 7, true);
 		    while (!closer_is_busy() && fd < HANGING + HANG + MORE)
 			    give(7);
 		    EXPECT_TRUE(closer_is_busy());
 		    close(listener); // now they do not hang any more
+		    behind.wait();
+		    EXPECT_FALSE(is_closed(waiting));
 		    while (!closer_admits(7) || closer_is_busy())
 			    ;
 	    });
