@@ -235,10 +235,9 @@ struct device_ops {
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*
-	 * These two post one descriptor. The queue's lock is held. After any error the caller may try again
-	 * once earlier work is done. ENOBUFS: there is no memory now, but there may be some later, although
-	 * no earlier work is under way. EINPROGRESS, of a send: a part is under way, and there was no room
-	 * for the next one, which the caller posts later, from `offset` on.
+	 * These two post one descriptor. The queue's lock is held. After any error the caller may try again once earlier work is
+	 * done. EAGAIN: there is no room now; parts of a send may be under way, and the caller posts the rest later, from `offset` on.
+	 * ENOBUFS: there is no memory now, but there may be some later, although no earlier work is under way.
 	 */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,

@@ -190,7 +190,7 @@ int cq_make_room(struct cq *cq, VIP_ULONG entries)
 		error = cause("the size of a completion queue (MaxCQEntries)", ENOSPC);
 	} else if (entries > atomic_load(&cq->capacity)) {
 		error = grow_device_cq(cq, (unsigned)entries);
-		backlogs_admit(cq);
+		backlogs_have_room(&cq->deferred);
 	}
 	cq_unlock_and_run(cq, &cq->object, false, false, VIP_SUCCESS);
 	if (error == EOPNOTSUPP && suffices(cq))

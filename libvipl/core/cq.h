@@ -90,8 +90,7 @@ static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
 		return false;
-	if (cq->deferred.crowd)
-		backlogs_admit(cq);
+	backlogs_have_room(&cq->deferred);
 	return true;
 }
 
@@ -167,6 +166,12 @@ static inline void cq_unreserve(struct cq *cq)
 {
 	if (cq->is_public)
 		atomic_fetch_sub_explicit(&cq->reserved, 1, memory_order_relaxed);
+}
+/* Counts an entry that nothing will complete into: cq_unreserve() follows. */
+static inline void cq_count_one(struct cq *cq)
+{
+	if (cq->is_public)
+		atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed);
 }
 /* The CQ's lock is held: entries that were reserved are free again. */
 static inline void cq_release_counted(struct cq *cq, unsigned count)

@@ -6,14 +6,11 @@
 #include "nic.h"
 #include "workqueue.h"
 
-#define MOST_AT_ONCE 16u /* backlogs that a call submits; a poll finds half as many completions */
+#define MOST_AT_ONCE 16u /* backlogs that a call tries; a poll finds half as many completions */
 
 void deferred_init(struct cq_deferred *deferred)
 {
-	TAILQ_INIT(&deferred->waiting);
-	TAILQ_INIT(&deferred->crowded[false]);
-	TAILQ_INIT(&deferred->crowded[true]);
-	TAILQ_INIT(&deferred->ready);
+	TAILQ_INIT(&deferred->in_turn);
 	TAILQ_INIT(&deferred->due);
 }
 
@@ -26,15 +23,18 @@ void deferred_add(struct workqueue *queue)
 	queue->deferred.is_due = true;
 	TAILQ_INSERT_TAIL(&deferred->due, queue, deferred.in_due);
 	deferred->pending = true;
-	atomic_fetch_or(&deferred->maybe, DEFERRED_DUE);
+	atomic_store(&deferred->has_due, true);
 }
 
 /* The CQ's lock is held. */
 static void remove_due(struct workqueue *queue)
 {
+	struct cq_deferred *deferred = &queue->cq->deferred;
+
 	if (queue->deferred.is_due)
-		TAILQ_REMOVE(&queue->cq->deferred.due, queue, deferred.in_due);
+		TAILQ_REMOVE(&deferred->due, queue, deferred.in_due);
 	queue->deferred.is_due = false;
+	atomic_store(&deferred->has_due, !TAILQ_EMPTY(&deferred->due));
 }
 
 void deferred_leave_to_agent(struct cq *cq)
@@ -49,111 +49,70 @@ void deferred_forget(struct workqueue *queue)
 	remove_due(queue);
 }
 
-/* The CQ's lock is held. NULL: the queue is in no list of backlogs. */
-static void move_to_list(struct workqueue *queue, struct queue_list *list)
+void backlog_add(struct workqueue *queue)
 {
 	struct cq_deferred *deferred = &queue->cq->deferred;
-	struct queue_list *crowded = &deferred->crowded[queue->is_receive];
 
-	if (queue->deferred.backlog_in) {
-		TAILQ_REMOVE(queue->deferred.backlog_in, queue, deferred.in_backlogs);
-		deferred->crowd -= queue->deferred.backlog_in == crowded;
-	}
-	queue->deferred.backlog_in = list;
-	if (list) {
-		TAILQ_INSERT_TAIL(list, queue, deferred.in_backlogs);
-		deferred->crowd += list == crowded;
-	}
-	if (list == &deferred->ready)
-		deferred->pending = true;
-}
-
-void backlog_add(struct workqueue *queue, bool crowded)
-{
-	struct cq_deferred *deferred = &queue->cq->deferred;
-	bool is_new = !queue->deferred.has_backlog;
-
-	move_to_list(queue, crowded ? &deferred->crowded[queue->is_receive] : &deferred->waiting);
+	TAILQ_INSERT_TAIL(&deferred->in_turn, queue, deferred.in_turn);
 	queue->deferred.has_backlog = true;
-	deferred->backlogs += is_new;
-	atomic_fetch_or(&deferred->maybe, DEFERRED_BACKLOG);
-	if (!is_new)
-		return;
+	atomic_fetch_add(&deferred->backlogs, 1);
 	atomic_store(&deferred->is_served, true); /* there was no room just now */
 	agent_wake(queue->cq->nic);		  /* the program may not ask for completions */
 }
 
 void backlog_remove(struct workqueue *queue)
 {
-	move_to_list(queue, NULL);
-	queue->cq->deferred.backlogs -= queue->deferred.has_backlog;
+	struct cq_deferred *deferred = &queue->cq->deferred;
+
+	if (!queue->deferred.has_backlog)
+		return;
+	TAILQ_REMOVE(&deferred->in_turn, queue, deferred.in_turn);
 	queue->deferred.has_backlog = false;
+	atomic_fetch_sub(&deferred->backlogs, 1);
 }
 
-void backlog_has_room(struct workqueue *queue)
+/* If a call cannot try all, those that have completed something come first, and some of the others in turn. */
+void backlog_progresses(struct workqueue *queue)
 {
 	struct cq_deferred *deferred = &queue->cq->deferred;
 
-	if (queue->deferred.backlog_in != &deferred->ready)
-		move_to_list(queue, &deferred->ready);
-	deferred->pending = true; /* again: another thread may have left it to the agent */
+	if (atomic_load_explicit(&deferred->backlogs, memory_order_relaxed) <= MOST_AT_ONCE)
+		return;
+	TAILQ_REMOVE(&deferred->in_turn, queue, deferred.in_turn);
+	TAILQ_INSERT_HEAD(&deferred->in_turn, queue, deferred.in_turn);
 }
 
-static unsigned room_for(struct cq *cq, bool is_receive)
-{
-	unsigned outstanding = cq_outstanding(cq);
-	unsigned share = cq_share(cq, atomic_load(&cq->capacity), is_receive);
-
-	return outstanding < share ? share - outstanding : 0;
-}
-
-void backlogs_admit(struct cq *cq)
+/* The next queue with a backlog, with a reference to its VI. A VI that is being destroyed has nothing to submit. */
+static struct workqueue *next_in_turn(struct cq *cq)
 {
 	struct cq_deferred *deferred = &cq->deferred;
-
-	for (int is_receive = false; is_receive <= true; is_receive++) {
-		struct queue_list *crowded = &deferred->crowded[is_receive];
-		unsigned room = room_for(cq, is_receive);
-
-		for (unsigned i = 0; i < MOST_AT_ONCE && i < room && !TAILQ_EMPTY(crowded); i++)
-			move_to_list(TAILQ_FIRST(crowded), &deferred->ready);
-	}
-}
-
-/* The CQ's lock is held. */
-static void retry_all(struct cq_deferred *deferred, struct queue_list *list)
-{
-	while (!TAILQ_EMPTY(list))
-		move_to_list(TAILQ_FIRST(list), &deferred->ready);
-}
-
-/* The next queue that is ready, with a reference to its VI. A VI that is being destroyed has nothing to submit. */
-static struct workqueue *next_ready(struct cq *cq)
-{
 	struct workqueue *queue;
 
 	lock_acquire(&cq->lock);
-	while ((queue = TAILQ_FIRST(&cq->deferred.ready))) {
-		move_to_list(queue, NULL);
+	TAILQ_FOREACH(queue, &deferred->in_turn, deferred.in_turn)
 		if (object_hold(&queue->vi->object))
 			break;
+	if (queue) {
+		TAILQ_REMOVE(&deferred->in_turn, queue, deferred.in_turn);
+		TAILQ_INSERT_TAIL(&deferred->in_turn, queue, deferred.in_turn);
 	}
 	lock_release(&cq->lock);
 	return queue;
 }
 
-/* True when there were some. */
-static bool submit_ready(struct cq *cq, unsigned most)
+/* Tries each backlog once, or as many as this. True when it has left out some, and there was room for all that were tried. */
+static bool submit_backlogs(struct cq *cq, unsigned most)
 {
+	const unsigned all = atomic_load(&cq->deferred.backlogs);
+	unsigned count = all < most ? all : most;
+	bool had_room = true;
 	struct workqueue *queue;
-	unsigned count = 0;
 
-	while (count < most && (queue = next_ready(cq))) {
-		queue->deferred.functions->submit(queue);
+	while (count-- && (queue = next_in_turn(cq))) {
+		had_room &= queue->deferred.functions->submit(queue);
 		object_put(&queue->vi->object);
-		count++;
 	}
-	return count;
+	return all > most && had_room;
 }
 
 /* The CQ's lock is held. `owner`: the VI that a queue has to be of, or NULL. */
@@ -192,6 +151,8 @@ static bool has_due(struct cq *cq, const struct object *owner)
 {
 	bool found;
 
+	if (!atomic_load(&cq->deferred.has_due))
+		return false;
 	lock_acquire(&cq->lock);
 	found = find_due(cq, owner);
 	lock_release(&cq->lock);
@@ -199,14 +160,13 @@ static bool has_due(struct cq *cq, const struct object *owner)
 }
 
 /* Leaves to the agent what this thread has not done of the pending work. */
-static void leave_rest(struct cq *cq)
+static void leave_rest(struct cq *cq, bool has_more)
 {
-	struct cq_deferred *deferred = &cq->deferred;
 	bool rest;
 
 	lock_acquire(&cq->lock);
-	rest = deferred->pending && (!TAILQ_EMPTY(&deferred->ready) || !TAILQ_EMPTY(&deferred->due));
-	deferred->pending = false;
+	rest = cq->deferred.pending && (has_more || !TAILQ_EMPTY(&cq->deferred.due));
+	cq->deferred.pending = false;
 	lock_release(&cq->lock);
 	if (rest)
 		agent_wake(cq->nic);
@@ -215,49 +175,41 @@ static void leave_rest(struct cq *cq)
 void deferred_run(struct cq *cq, const struct object *owner)
 {
 	int cancel = cancel_hold();
+	bool has_more = false;
 
-	if (submit_ready(cq, MOST_AT_ONCE))
-		atomic_store(&cq->deferred.is_served, true);
+	if (atomic_load(&cq->deferred.backlogs)) {
+		has_more = submit_backlogs(cq, MOST_AT_ONCE);
+		atomic_store(&cq->deferred.is_served, !has_more);
+	}
 	if (has_due(cq, owner) && !pthread_mutex_trylock(&cq->nic->lock)) {
 		run_due(cq, owner);
 		pthread_mutex_unlock(&cq->nic->lock);
 	}
-	leave_rest(cq);
+	leave_rest(cq, has_more);
 	cancel_resume(cancel);
 }
 
 bool deferred_serve(struct cq *cq, bool may_skip, bool *progress)
 {
 	struct cq_deferred *deferred = &cq->deferred;
-	unsigned ready, maybe = atomic_load_explicit(&deferred->maybe, memory_order_acquire);
-	bool polled = false, backlogs;
+	unsigned backlogs = atomic_load(&deferred->backlogs);
+	bool polled = false, is_due = atomic_load(&deferred->has_due);
 
 	/* The CQ's lock is left to the threads that use it. */
-	if (!maybe)
+	if (!backlogs && !is_due)
 		return false;
-	if (atomic_exchange(&deferred->is_served, false) && may_skip && maybe == DEFERRED_BACKLOG)
+	if (atomic_exchange(&deferred->is_served, false) && may_skip && !is_due)
 		return true;
 	lock_acquire(&cq->lock);
-	ready = deferred->backlogs;
-	if (ready) {
+	if (backlogs)
 		polled = cq_poll_locked(cq);
-		/* Room may have come without a completion, too. */
-		retry_all(deferred, &deferred->waiting);
-		retry_all(deferred, &deferred->crowded[false]);
-		retry_all(deferred, &deferred->crowded[true]);
-	}
 	deferred->pending = false;
 	lock_release(&cq->lock);
-	submit_ready(cq, ready);
+	submit_backlogs(cq, backlogs); /* room may have come without a completion, too */
 	run_due(cq, NULL);
 	if (polled) {
 		cq_kick(cq);
 		*progress = true;
 	}
-	lock_acquire(&cq->lock);
-	backlogs = deferred->backlogs;
-	atomic_store(&deferred->maybe, (backlogs ? DEFERRED_BACKLOG : 0) |
-					       (TAILQ_EMPTY(&deferred->due) ? 0 : DEFERRED_DUE));
-	lock_release(&cq->lock);
-	return backlogs;
+	return atomic_load(&deferred->backlogs);
 }

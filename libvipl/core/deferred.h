@@ -2,9 +2,9 @@
 /*
  * Deferred work: what a call has found and must not do under its locks. There are two kinds:
  *
- * - Queues with a backlog have descriptors that the device had no room for. Such a queue waits for a completion of its
- *   own, for room in its CQ, or for memory; then it is ready. The thread that releases the CQ's lock submits the backlogs
- *   that are ready. It takes only the queue's lock and the CQ's, so a call of the data path waits for no connection.
+ * - Queues with a backlog have descriptors that the device, or the CQ, had no room or memory for. They are tried again in turn,
+ *   after each look that has found completions. The thread that releases the CQ's lock does that. It takes only the queue's lock
+ *   and the CQ's, so a call of the data path waits for no connection.
  * - Queues that are due have a function that runs with the NIC's lock. The agent runs it. So does a call that reports an
  *   error of this VI, if the lock is free.
  *
@@ -24,19 +24,13 @@ struct workqueue;
 
 TAILQ_HEAD(queue_list, workqueue);
 
-/* What there may be in the lists. */
-enum { DEFERRED_BACKLOG = 1, DEFERRED_DUE = 2 };
-
 /* A part of struct cq; its lock guards all but the atomic members. Each look at the CQ needs the first two members. */
 struct cq_deferred {
-	unsigned crowd; /* queues in `crowded` */
+	_Atomic unsigned backlogs; /* queues that have one */
 	bool pending;	/* there is work that neither a thread nor the agent has begun: for whoever releases the lock */
 	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
-	_Atomic unsigned maybe; /* DEFERRED_ bits */
-	unsigned backlogs; /* queues that have one */
-	struct queue_list waiting, ready; /* of these: those that wait for a completion of their own; those that are ready */
-	struct queue_list crowded[2];	  /* the send queues, and the receive queues, that wait for room or memory */
-	struct queue_list due;
+	atomic_bool has_due;
+	struct queue_list in_turn, due; /* the queues with a backlog, and those that are due */
 };
 
 /*
@@ -44,14 +38,13 @@ struct cq_deferred {
  * lock, too, and read with either.
  */
 struct queue_deferred {
-	struct queue_list *backlog_in; /* NULL: there is none, or a thread is submitting it */
 	bool has_backlog, is_due;
 	const struct deferred_functions *functions;
-	TAILQ_ENTRY(workqueue) in_backlogs, in_due;
+	TAILQ_ENTRY(workqueue) in_turn, in_due;
 };
 
 struct deferred_functions {
-	void (*submit)(struct workqueue *queue); /* with a reference to the VI */
+	bool (*submit)(struct workqueue *queue); /* with a reference to the VI; true when there was some room */
 	void (*run)(struct workqueue *queue);	 /* [nic] */
 };
 
@@ -66,13 +59,17 @@ void deferred_leave_to_agent(struct cq *cq);
 /* The queue goes: it leaves all lists. */
 void deferred_forget(struct workqueue *queue);
 
-/* The queue has a backlog, and it is the last in turn. `crowded`: it waits for room in the CQ, or for memory. */
-void backlog_add(struct workqueue *queue, bool crowded);
+/* The queue has a backlog from now on, and is the last in turn. The caller tries once more: room that comes later is noticed. */
+void backlog_add(struct workqueue *queue);
 void backlog_remove(struct workqueue *queue);
 /* A request of a queue with a backlog is done. */
-void backlog_has_room(struct workqueue *queue);
-/* There may be room or memory now: makes queues of the crowd ready, no more than there is room for. */
-void backlogs_admit(struct cq *cq);
+void backlog_progresses(struct workqueue *queue);
+/* There may be room or memory now. */
+static inline void backlogs_have_room(struct cq_deferred *deferred)
+{
+	if (atomic_load_explicit(&deferred->backlogs, memory_order_relaxed))
+		deferred->pending = true;
+}
 
 /* In what follows no lock of a queue or a CQ is held. */
 

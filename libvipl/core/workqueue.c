@@ -67,7 +67,7 @@ void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle)
 void workqueue_lock(struct workqueue *queue)
 {
 	lock_acquire(&queue->lock);
-	queue->credits = 0;
+	queue->limit = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 }
 
 void workqueue_unlock(struct workqueue *queue)
@@ -135,8 +135,8 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 /* A descriptor with an error, or of a queue with a backlog. */
 static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
 {
-	if (queue->deferred.backlog_in)
-		backlog_has_room(queue);
+	if (queue->deferred.has_backlog)
+		backlog_progresses(queue);
 	if (status & VIP_STATUS_ERROR_MASK)
 		workqueue_note_error(queue, status);
 }
@@ -155,7 +155,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 		return;
 	}
 	status = complete_oldest(queue, done, true, status, length, immediate);
-	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->deferred.backlog_in, false))
+	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->deferred.has_backlog, false))
 		completed_unusually(queue, status);
 }
 
@@ -167,13 +167,10 @@ void workqueue_stalled(struct workqueue *queue)
 
 void workqueue_part_done(struct workqueue *queue, uint32_t error)
 {
-	atomic_store_explicit(
-		&queue->parts_done,
-		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
-		memory_order_release);
+	atomic_fetch_sub_explicit(&queue->parts, 1, memory_order_release);
 	cq_release_entries(queue->cq, 1);
-	if (queue->deferred.backlog_in)
-		backlog_has_room(queue);
+	if (queue->deferred.has_backlog)
+		backlog_progresses(queue);
 	if (!error || queue->orphaned ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
 		    atomic_load_explicit(&queue->done, memory_order_relaxed))

@@ -90,7 +90,6 @@ static inline VIP_RETURN release_with(struct lock *lock, VIP_RETURN rc)
 static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 {
 	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
-	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	bool polled = false, run_deferred = false;
 	VIP_RETURN rc;
 
@@ -103,7 +102,7 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	if (!queue_has_done(queue)) {
 		rc = take_nothing(queue, descriptor);
 	} else {
-		rc = take_done(queue, head, descriptor);
+		rc = take_done(queue, atomic_load_explicit(&queue->head, memory_order_relaxed), descriptor);
 		run_deferred = rc != VIP_SUCCESS && has_broken_vi(queue);
 	}
 	lock_release(&queue->lock);
