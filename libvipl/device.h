@@ -41,6 +41,7 @@ struct workqueue;
  */
 #define SEND_DEPTH    126u
 #define RECEIVE_DEPTH 1024u
+#define CQ_UNLIMITED  (1u << 30) /* entries */
 
 /* Only the device knows what is in these. */
 struct device_domain;  /* of a protection tag */
@@ -196,8 +197,8 @@ struct device_ops {
 	int (*channel_read)(struct device_channel *channel, bool all);
 
 	/*
-	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes
-	 * the number of entries that it has room for. NULL and errno on failure.
+	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes the number of entries
+	 * that it has room for; CQ_UNLIMITED and more: for all there can be. NULL and errno on failure.
 	 */
 	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
 				       struct device_channel *channel, bool is_shared,

@@ -100,7 +100,7 @@ static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, b
 
 	if (cq->is_public) {
 		if (retires)
-			cq_release_counted(cq, 1);
+			cq_release_entries(cq, 1);
 		entries_add(&cq->entries, queue, done + 1, posted);
 	}
 	return status;
