@@ -148,7 +148,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
-	if (queue->orphaned || tail == done) { /* a device may complete what was never posted */
+	if (tail == done) { /* after workqueue_drop(); or the device completes what was never posted */
 		cq_release_entries(queue->cq, 1);
 		if (queue->orphaned)
 			queue->orphaned--;
@@ -171,7 +171,7 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 	cq_release_entries(queue->cq, 1);
 	if (queue->deferred.has_backlog)
 		backlog_progresses(queue);
-	if (!error || queue->orphaned ||
+	if (!error ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
 		    atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return;

@@ -73,7 +73,7 @@ struct workqueue {
 	uint32_t reported;	     /* by VipCQDone, of a VIPL CQ: not yet those in [reported, done) */
 	uint32_t waiting;	     /* so many of the last of these wait for entries: see entries.h */
 	uint32_t passed;	     /* for entries_dismiss(), which walks through the CQ's entries */
-	uint32_t orphaned;	     /* requests that the device has, older than all in the ring */
+	uint32_t orphaned;	     /* requests that the device had when workqueue_drop() emptied the ring for good */
 	struct queue_deferred deferred;
 };
 
