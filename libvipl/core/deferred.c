@@ -201,6 +201,7 @@ bool deferred_serve(struct cq *cq, bool may_skip, bool *progress)
 	if (atomic_exchange(&deferred->is_served, false) && may_skip && !is_due)
 		return true;
 	lock_acquire(&cq->lock);
+	backlogs = atomic_load(&deferred->backlogs);
 	if (backlogs)
 		polled = cq_poll_locked(cq);
 	deferred->pending = false;

@@ -27,6 +27,8 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 {
 	atomic_fetch_add_explicit(&queue->parts, 1, memory_order_relaxed);
 	queue->offset += length;
+	if (queue->limit != atomic_load_explicit(&queue->tail, memory_order_relaxed))
+		queue->limit--; /* there is room for one post less */
 	if (under_way(queue) < queue->depth && cq_reserve(queue->cq, false))
 		return true;
 	cq_count_one(queue->cq); /* hand_over() gives it back, as after any refusal */
@@ -151,12 +153,13 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 static uint32_t post_limit(const struct workqueue *queue)
 {
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
-	uint32_t ring = atomic_load_explicit(&queue->head, memory_order_acquire) + QUEUE_DESCRIPTORS;
-	uint32_t device = tail + queue->depth - under_way(queue);
+	uint32_t ring = QUEUE_DESCRIPTORS - (tail - atomic_load_explicit(&queue->head, memory_order_acquire));
+	uint32_t with_device = under_way(queue);
+	uint32_t device = queue->depth > with_device ? queue->depth - with_device : 0;
 
 	if (queue->mode != QUEUE_OPEN || queue->submitted != tail)
 		return tail;
-	return (int32_t)(ring - device) < 0 ? ring : device;
+	return tail + (ring < device ? ring : device);
 }
 
 /* Handles the descriptor that was posted last. Releases the queue's lock. */
