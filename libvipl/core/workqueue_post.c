@@ -297,36 +297,20 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	return VIP_SUCCESS;
 }
 
-static __attribute__((noinline))
-VIP_RETURN post_send_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-			    VIP_DESCRIPTOR *descriptor)
+static __attribute__((noinline)) VIP_RETURN post_slowly(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
 {
 	lock_wait(&queue->lock);
-	return post_to(queue, handle, false, descriptor);
+	return queue->is_receive ? post_to(queue, handle, true, descriptor) : post_to(queue, handle, false, descriptor);
 }
 
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
-			       VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
 {
-	if (!lock_try(&queue->lock))
-		return post_send_slowly(queue, handle, descriptor);
-	return post_to(queue, handle, false, descriptor);
+	return lock_try(&queue->lock) ? post_to(queue, handle, false, descriptor) : post_slowly(queue, handle, descriptor);
 }
 
-static __attribute__((noinline))
-VIP_RETURN post_receive_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-			       VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
 {
-	lock_wait(&queue->lock);
-	return post_to(queue, handle, true, descriptor);
-}
-
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
-				  VIP_DESCRIPTOR *descriptor)
-{
-	if (!lock_try(&queue->lock))
-		return post_receive_slowly(queue, handle, descriptor);
-	return post_to(queue, handle, true, descriptor);
+	return lock_try(&queue->lock) ? post_to(queue, handle, true, descriptor) : post_slowly(queue, handle, descriptor);
 }
 
 bool workqueue_submit_backlog(struct workqueue *queue)
