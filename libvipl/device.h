@@ -41,6 +41,7 @@ struct workqueue;
  */
 #define SEND_DEPTH    126u
 #define RECEIVE_DEPTH 1024u
+#define CQ_UNLIMITED  (1u << 30) /* entries */
 
 /* Only the device knows what is in these. */
 struct device_domain;  /* of a protection tag */
@@ -196,8 +197,8 @@ struct device_ops {
 	int (*channel_read)(struct device_channel *channel, bool all);
 
 	/*
-	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes
-	 * the number of entries that it has room for. NULL and errno on failure.
+	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes the number of entries
+	 * that it has room for; CQ_UNLIMITED and more: for all there can be. NULL and errno on failure.
 	 */
 	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
 				       struct device_channel *channel, bool is_shared,
@@ -235,10 +236,9 @@ struct device_ops {
 	void (*endpoint_destroy)(struct device_endpoint *endpoint);
 
 	/*
-	 * These two post one descriptor. The queue's lock is held. After any error the caller may try again
-	 * once earlier work is done. ENOBUFS: there is no memory now, but there may be some later, although
-	 * no earlier work is under way. EINPROGRESS, of a send: a part is under way, and there was no room
-	 * for the next one, which the caller posts later, from `offset` on.
+	 * These two post one descriptor. The queue's lock is held. After any error the caller may try again once earlier work is
+	 * done. EAGAIN: there is no room now; parts of a send may be under way, and the caller posts the rest later, from `offset` on.
+	 * ENOBUFS: there is no memory now, but there may be some later, although no earlier work is under way.
 	 */
 	int (*post_send)(struct device_endpoint *endpoint, const struct device_send *send);
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,

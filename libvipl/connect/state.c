@@ -18,7 +18,7 @@
 /* Takes what the device has completed. It is bounded, because a shared CQ may never be empty. */
 static void take_completions(struct cq *cq)
 {
-	unsigned most = cq->is_public ? cq_outstanding(cq) : atomic_load(&cq->capacity);
+	unsigned most = cq_most(cq);
 
 	while (cq_poll_for_device(cq) && most--)
 		;

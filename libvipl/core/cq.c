@@ -87,6 +87,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 		goto release_channel;
 	}
 	atomic_store(&cq->capacity, capacity);
+	cq->is_counted = is_public && capacity < CQ_UNLIMITED;
 	if (is_public && object_publish(&cq->object, OBJECT_CQ))
 		goto destroy_device_cq;
 	if (is_public)
@@ -190,7 +191,7 @@ int cq_make_room(struct cq *cq, VIP_ULONG entries)
 		error = cause("the size of a completion queue (MaxCQEntries)", ENOSPC);
 	} else if (entries > atomic_load(&cq->capacity)) {
 		error = grow_device_cq(cq, (unsigned)entries);
-		backlogs_admit(cq);
+		backlogs_have_room(&cq->deferred);
 	}
 	cq_unlock_and_run(cq, &cq->object, false, VIP_SUCCESS);
 	if (error == EOPNOTSUPP && suffices(cq))
@@ -241,7 +242,7 @@ bool cq_poll_for_device(struct cq *cq)
 
 void cq_catch_up(struct cq *cq)
 {
-	unsigned most = cq->is_public ? cq_outstanding(cq) : 0; /* other queues may complete without end */
+	unsigned most = cq->is_public ? cq_most(cq) : 0;
 
 	while (most-- && cq_poll_locked(cq))
 		;

@@ -51,6 +51,7 @@ struct cq {
 	alignas(OBJECT_ALIGNMENT) _Atomic unsigned resting; /* threads */
 
 	alignas(OBJECT_ALIGNMENT) bool is_public; /* a VIPL CQ */
+	bool is_counted; /* what may complete here: a VIPL CQ of a device that does not have room for all */
 	atomic_bool has_sends; /* a send queue completes here */
 	struct nic *nic;
 	struct device_cq *device_cq;
@@ -90,8 +91,7 @@ static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
 		return false;
-	if (cq->deferred.crowd)
-		backlogs_admit(cq);
+	backlogs_have_room(&cq->deferred);
 	return true;
 }
 
@@ -161,27 +161,34 @@ int cq_make_room(struct cq *cq, VIP_ULONG entries);
 /* A queue's own CQ has room for all that the queue gives the device: nothing is counted there. */
 static inline void cq_unreserve(struct cq *cq)
 {
-	if (cq->is_public)
+	if (cq->is_counted)
 		atomic_fetch_sub_explicit(&cq->reserved, 1, memory_order_relaxed);
 }
-/* The CQ's lock is held: entries that were reserved are free again. */
-static inline void cq_release_counted(struct cq *cq, unsigned count)
+/* Counts an entry that nothing will complete into: cq_unreserve() follows. */
+static inline void cq_count_one(struct cq *cq)
 {
-	unsigned released = atomic_load_explicit(&cq->released, memory_order_relaxed);
-	atomic_store_explicit(&cq->released, released + count, memory_order_release);
+	if (cq->is_counted)
+		atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed);
 }
+/* The CQ's lock is held: entries that were reserved are free again. Where none are counted this means nothing. */
 static inline void cq_release_entries(struct cq *cq, unsigned count)
 {
-	if (cq->is_public)
-		cq_release_counted(cq, count);
+	unsigned released = atomic_load_explicit(&cq->released, memory_order_relaxed);
+
+	atomic_store_explicit(&cq->released, released + count, memory_order_release);
 }
-/* The number of entries of a VIPL CQ that are reserved and not released. */
+/* The number of entries that are reserved and not released, where they are counted. */
 static inline unsigned cq_outstanding(const struct cq *cq)
 {
 	/* `released` is read first: a thread that sees an entry released also sees it reserved. */
 	unsigned released = atomic_load_explicit(&cq->released, memory_order_acquire);
 
 	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - released;
+}
+/* So many completions may be there now, or fewer. Others may come without end. */
+static inline unsigned cq_most(const struct cq *cq)
+{
+	return cq->is_counted ? cq_outstanding(cq) : (cq->entries.queues_room + 1) * RECEIVE_DEPTH;
 }
 /* Receives may stay for ever: they leave room for sends, which complete by themselves. */
 static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receive)
@@ -192,7 +199,7 @@ static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receiv
 }
 static inline bool cq_is_full(struct cq *cq, bool is_receive)
 {
-	return cq->is_public &&
+	return cq->is_counted &&
 	       cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
@@ -201,7 +208,7 @@ static inline bool cq_reserve_at_once(struct cq *cq, bool is_receive)
 {
 	unsigned released, before, capacity;
 
-	if (!cq->is_public)
+	if (!cq->is_counted)
 		return true;
 	released = atomic_load_explicit(&cq->released, memory_order_acquire);
 	before = atomic_fetch_add_explicit(&cq->reserved, 1, memory_order_relaxed) - released;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queues with a backlog have descriptors that the device had no room for. Such a queue waits for a completion of its
- * own, for room in its CQ, or for memory; then it is ready. The thread that releases the CQ's lock submits the backlogs
- * that are ready. It takes only the queue's lock and the CQ's, so a call of the data path waits for no connection. The
- * agent looks, too. Only deferred.c changes the lists.
+ * Queues with a backlog have descriptors that the device, or the CQ, had no room or memory for. They are tried again in turn,
+ * after each look that has found completions. The thread that releases the CQ's lock does that. It takes only the queue's lock
+ * and the CQ's, so a call of the data path waits for no connection. The agent looks, too. Only this file changes the list.
  */
 #ifndef VIPL_DEFERRED_H
 #define VIPL_DEFERRED_H
@@ -19,20 +18,17 @@ TAILQ_HEAD(queue_list, workqueue);
 
 /* A part of struct cq; its lock guards all but the atomic members. Each look at the CQ needs the first two members. */
 struct cq_deferred {
-	unsigned crowd; /* queues in `crowded` */
-	bool pending;	/* there is work that neither a thread nor the agent has begun: for whoever releases the lock */
-	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
 	_Atomic unsigned backlogs; /* queues that have one */
-	struct queue_list waiting, ready; /* of these: those that wait for a completion of their own; those that are ready */
-	struct queue_list crowded[2];	  /* the send queues, and the receive queues, that wait for room or memory */
+	bool pending;	/* room or memory may have come, and no thread has begun to use it: for whoever releases the lock */
+	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
+	struct queue_list in_turn; /* the queues with a backlog */
 };
 
-/* A part of struct workqueue; its CQ's lock guards the rest. `has_backlog` is written with the queue's lock, too, and read with either. */
+/* A part of struct workqueue; its CQ's lock guards all but the function. `has_backlog` is read with the queue's lock, too. */
 struct queue_deferred {
-	struct queue_list *backlog_in; /* NULL: there is none, or a thread is submitting it */
 	bool has_backlog;
-	void (*submit)(struct workqueue *queue); /* with a reference to the VI: workqueue_submit_backlog() */
-	TAILQ_ENTRY(workqueue) in_backlogs;
+	bool (*submit)(struct workqueue *queue); /* workqueue_submit_backlog() */
+	TAILQ_ENTRY(workqueue) in_turn;
 };
 
 void deferred_init(struct cq_deferred *deferred);
@@ -41,13 +37,17 @@ void deferred_init(struct cq_deferred *deferred);
 
 /* Leaves the work to the agent, for a caller that has to keep its locks. */
 void deferred_leave_to_agent(struct cq *cq);
-/* The queue has a backlog, and it is the last in turn. `crowded`: it waits for room in the CQ, or for memory. */
-void backlog_add(struct workqueue *queue, bool crowded);
+/* The queue has a backlog from now on, and is the last in turn. The caller tries once more: room that comes later is noticed. */
+void backlog_add(struct workqueue *queue);
 void backlog_remove(struct workqueue *queue);
 /* A request of a queue with a backlog is done. */
-void backlog_has_room(struct workqueue *queue);
-/* There may be room or memory now: makes queues of the crowd ready, no more than there is room for. */
-void backlogs_admit(struct cq *cq);
+void backlog_progresses(struct workqueue *queue);
+/* There may be room or memory now. */
+static inline void backlogs_have_room(struct cq_deferred *deferred)
+{
+	if (atomic_load_explicit(&deferred->backlogs, memory_order_relaxed))
+		deferred->pending = true;
+}
 
 /* In what follows no lock of a queue or a CQ is held. */
 

@@ -41,7 +41,7 @@ bool workqueue_is_registered(struct workqueue *queue)
 	struct use use = {queue->vi, queue->is_receive};
 	unsigned count, operation;
 
-	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
+	if (atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return true;
 	count = READ_ONCE(descriptor->CS.SegCount);
 	operation = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
@@ -94,7 +94,7 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
 	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
-	if (queue->orphaned || atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
+	if (atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
 	return copy_locked(queue, done, (struct span){offset, length},
 			   (struct span_copy){.plain = (uint8_t *)(uintptr_t)from, .carefully = carefully});

@@ -22,7 +22,7 @@ void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new)
 	memset(&queue->ops, 0, sizeof(*queue) - offsetof(struct workqueue, ops));
 }
 
-int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, void (*submit)(struct workqueue *))
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, bool (*submit)(struct workqueue *))
 {
 	queue->ring = pages_allocate(RING_BYTES);
 	if (!queue->ring || (cq->is_public && entries_admit(cq, queue))) {
@@ -66,7 +66,7 @@ void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle)
 void workqueue_lock(struct workqueue *queue)
 {
 	lock_acquire(&queue->lock);
-	queue->credits = 0;
+	queue->limit = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 }
 
 void workqueue_unlock(struct workqueue *queue)
@@ -99,7 +99,7 @@ static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, b
 
 	if (cq->is_public) {
 		if (retires)
-			cq_release_counted(cq, 1);
+			cq_release_entries(cq, 1);
 		entries_add(&cq->entries, queue, done + 1, posted);
 	}
 	return status;
@@ -134,8 +134,8 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 /* A descriptor with an error, or of a queue with a backlog. */
 static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
 {
-	if (queue->deferred.backlog_in)
-		backlog_has_room(queue);
+	if (queue->deferred.has_backlog)
+		backlog_progresses(queue);
 	if (status & VIP_STATUS_ERROR_MASK)
 		workqueue_note_error(queue, status);
 }
@@ -147,14 +147,14 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_acquire);
 	uint32_t done = atomic_load_explicit(&queue->done, memory_order_relaxed);
 
-	if (queue->orphaned || tail == done) { /* a device may complete what was never posted */
+	if (tail == done) { /* after workqueue_drop(); or the device completes what was never posted */
 		cq_release_entries(queue->cq, 1);
 		if (queue->orphaned)
 			queue->orphaned--;
 		return;
 	}
 	status = complete_oldest(queue, done, true, status, length, immediate);
-	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->deferred.backlog_in, false))
+	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->deferred.has_backlog, false))
 		completed_unusually(queue, status);
 }
 
@@ -166,14 +166,11 @@ void workqueue_stalled(struct workqueue *queue)
 
 void workqueue_part_done(struct workqueue *queue, uint32_t error)
 {
-	atomic_store_explicit(
-		&queue->parts_done,
-		atomic_load_explicit(&queue->parts_done, memory_order_relaxed) + 1,
-		memory_order_release);
+	atomic_fetch_sub_explicit(&queue->parts, 1, memory_order_release);
 	cq_release_entries(queue->cq, 1);
-	if (queue->deferred.backlog_in)
-		backlog_has_room(queue);
-	if (!error || queue->orphaned ||
+	if (queue->deferred.has_backlog)
+		backlog_progresses(queue);
+	if (!error ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==
 		    atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return;

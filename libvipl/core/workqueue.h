@@ -57,11 +57,10 @@ struct workqueue {
 
 	/* Guarded by the queue's lock. */
 	alignas(OBJECT_ALIGNMENT) enum queue_mode mode;
-	uint32_t credits; /* how many posts may skip the checks: see post_to() */
+	uint32_t limit; /* until `tail` is here posts may skip the checks: see post_to() */
 	_Atomic uint32_t tail;
 	uint32_t submitted;
-	uint32_t parts;	 /* requests to the device that were not the last of their descriptor */
-	uint32_t offset; /* bytes of the descriptor at `submitted` that such requests are for */
+	uint32_t offset; /* bytes of the descriptor at `submitted` for which the device has requests, or had: its parts */
 	struct device_send sending; /* the send that is being posted, if it is short: it has this segment */
 	struct segment segment;
 	struct region_hint regions[QUEUE_HINTS]; /* see hint_for(); all have the VI's tag */
@@ -69,19 +68,19 @@ struct workqueue {
 	/* Guarded by the CQ's lock, but `head` by the queue's if the CQ is a VIPL CQ. */
 	alignas(OBJECT_ALIGNMENT) _Atomic uint32_t head;
 	_Atomic uint32_t done;
-	_Atomic uint32_t parts_done;
+	_Atomic uint32_t parts; /* requests under way that are not the last of their descriptor; counted up with the queue's lock */
 	uint32_t part_error; /* of a part of the descriptor at `done` */
 	uint32_t reported;	     /* by VipCQDone, of a VIPL CQ: not yet those in [reported, done) */
 	uint32_t waiting;	     /* so many of the last of these wait for entries: see entries.h */
 	uint32_t passed;	     /* for entries_dismiss(), which walks through the CQ's entries */
-	uint32_t orphaned;	     /* requests that the device has, older than all in the ring */
+	uint32_t orphaned;	     /* requests that the device had when workqueue_drop() emptied the ring for good */
 	struct queue_deferred deferred;
 };
 
 /* Makes a queue of memory in the VI. If it is not new it was the queue of an earlier VI. */
 void workqueue_clear(struct workqueue *queue, struct vi *vi, bool is_new);
 /* [nic] `submit`: workqueue_submit_backlog(). 0 or errno. */
-int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, void (*submit)(struct workqueue *));
+int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, bool (*submit)(struct workqueue *));
 /* [nic] Leaves its CQ's lists, too. */
 void workqueue_destroy(struct workqueue *queue);
 
@@ -99,8 +98,11 @@ VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
 VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
 			  VIP_DESCRIPTOR **descriptor);
 
-/* Submits as much of the backlog as the device has room for. Called after a completion, or when the queue is opened. */
-void workqueue_submit_backlog(struct workqueue *queue);
+/*
+ * Submits as much of the backlog as the device has room for. Called after a completion, or when the queue is opened. Returns true
+ * if there was some room.
+ */
+bool workqueue_submit_backlog(struct workqueue *queue);
 
 /* There is a descriptor to take. */
 static inline bool queue_has_done(const struct workqueue *queue)

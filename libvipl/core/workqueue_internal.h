@@ -17,7 +17,7 @@ void workqueue_flush_locked(struct workqueue *queue);
 static inline uint32_t under_way(const struct workqueue *queue)
 {
 	return queue->submitted - atomic_load_explicit(&queue->done, memory_order_acquire) +
-	       queue->parts - atomic_load_explicit(&queue->parts_done, memory_order_acquire);
+	       atomic_load_explicit(&queue->parts, memory_order_acquire);
 }
 
 /* The oldest descriptor that waited here is submitted, or done. */

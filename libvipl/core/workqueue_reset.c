@@ -53,10 +53,10 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	cq_release_entries(cq, under_way(queue));
 	queue->submitted = atomic_load(&queue->done);
 	queue->offset = 0;
-	atomic_store(&queue->parts_done, queue->parts);
+	atomic_store(&queue->parts, 0);
 	queue->mode = mode;
 	backlog_remove(queue);
-	backlogs_admit(cq); /* there is room now */
+	backlogs_have_room(&cq->deferred);
 	deferred_leave_to_agent(cq);
 	lock_release(&cq->lock);
 	lock_release(&queue->lock);

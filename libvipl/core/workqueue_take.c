@@ -102,7 +102,6 @@ static inline VIP_RETURN release_with(struct lock *lock, VIP_RETURN rc)
 static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue, VIP_DESCRIPTOR **descriptor)
 {
 	struct cq *cq = atomic_load_explicit(&queue->cq, memory_order_relaxed);
-	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	bool polled = false, has_done;
 	VIP_RETURN rc;
 
@@ -113,7 +112,8 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	else
 		return release_with(&queue->lock, take_nothing(queue, descriptor));
 	has_done = queue_has_done(queue);
-	rc = has_done ? take_done(queue, head, descriptor) : take_nothing(queue, descriptor);
+	rc = has_done ? take_done(queue, atomic_load_explicit(&queue->head, memory_order_relaxed), descriptor)
+		      : take_nothing(queue, descriptor);
 	lock_release(&queue->lock);
 	return has_done && rc != VIP_SUCCESS ? tell_error(queue, cq, polled) : cq_unlock_and_run(cq, &queue->vi->object, polled, rc);
 }

@@ -131,7 +131,7 @@ static inline int finish_data(struct verbs_endpoint *endpoint, const struct devi
 	if (!verbs_is_flushed_by_atomic(endpoint, send))
 		return 0;
 	return workqueue_next_part(endpoint->send_queue, length) ? verbs_flush_post(endpoint)
-								 : EINPROGRESS;
+								 : EAGAIN;
 }
 
 /* Posts an RDMA operation in several requests, from send.offset on. */
@@ -152,7 +152,7 @@ static int post_parts(struct verbs_endpoint *endpoint, struct device_send send)
 			return error ? error : finish_data(endpoint, &send, length);
 		send.offset += length;
 		if (!workqueue_next_part(endpoint->send_queue, length))
-			return EINPROGRESS;
+			return EAGAIN;
 	}
 }
 

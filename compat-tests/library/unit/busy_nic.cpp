@@ -192,4 +192,91 @@ TEST_F(BusyNic, TheBacklogOfAnotherViOfTheCqIsSubmitted)
 		calling));
 }
 
+// More VIs of a CQ have a backlog than a call tries. A VI of which something completes has its turn at once, and so has one that
+// waits for others, sooner or later.
+class ManyBacklogs : public BusyNic
+{
+      protected:
+	static constexpr size_t VIS = 40, EACH = 6;
+
+	struct Sender {
+		Vi from, to;
+		size_t done = 0;
+	};
+	void begin(const std::function<void(fake_device &)> &change)
+	{
+		start_over();
+		options([](fake_options &o) { o.exact_depths = true; });
+		open_with(change);
+		cq = make_cq(1);
+		for (size_t i = 0; i < VIS; i++) {
+			Sender sender{make_vi(cq), make_vi()};
+
+			connect(sender.from, sender.to, "sender " + std::to_string(i));
+			for (size_t j = 0; j < EACH; j++)
+				posted_receive(sender.to, 400 + EACH * i + j, {{memory.data(64), 8}});
+			senders.push_back(sender);
+		}
+		by_hand(true);
+		be_busy();
+		for (size_t j = 0; j < EACH; j++)
+			for (size_t i = 0; i < VIS; i++)
+				posted_send(senders[i].from, EACH * i + j, {{memory.data(), 8}});
+	}
+	// Takes one completion.
+	void take()
+	{
+		VIP_VI_HANDLE vi = nullptr;
+		VIP_BOOLEAN is_receive;
+		VIP_DESCRIPTOR *done;
+
+		EXPECT_EQ(fake_progress(1), 1);
+		EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+		for (size_t i = 0; i < VIS; i++)
+			if (senders[i].from == vi) {
+				EXPECT_EQ(VipSendDone(vi, &done), VIP_SUCCESS);
+				EXPECT_EQ(done, at(EACH * i + senders[i].done++));
+				EXPECT_EQ(VipRecvDone(senders[i].to, &done), VIP_SUCCESS); // and the next receive is posted
+			}
+	}
+	std::vector<Sender> senders;
+};
+
+TEST_F(ManyBacklogs, TheOneThatHasRoomIsSubmittedAtOnce)
+{
+	begin([](fake_device &d) { d.max_qp_wr = 2; });
+	EXPECT_TRUE(end(
+		[this] {
+			for (size_t taken = 0; taken < VIS * EACH && !HasFailure(); taken++) {
+				take();
+				for (const Sender &sender : senders)
+					EXPECT_EQ(fake_posted(sender.from.qp, FAKE_SEND),
+						  static_cast<int>(std::min(size_t{2}, EACH - sender.done)));
+			}
+		},
+		calling));
+}
+
+TEST_F(ManyBacklogs, RoomInTheCqIsAlwaysUsed)
+{
+	static constexpr int ROOM = 14; // one entry is the library's own
+
+	begin([](fake_device &d) {
+		d.max_cqe = ROOM + 1;
+		d.resize_cq = false;
+	});
+	EXPECT_TRUE(end(
+		[this] {
+			for (int left = VIS * EACH; left && !HasFailure(); left--) {
+				int posted = 0;
+
+				for (const Sender &sender : senders)
+					posted += fake_posted(sender.from.qp, FAKE_SEND);
+				EXPECT_EQ(posted, std::min(ROOM, left));
+				take();
+			}
+		},
+		calling));
+}
+
 } // namespace

@@ -55,6 +55,24 @@ TEST_F(LastBytes, ComeAfterAllOthersOnSoftRoce)
 	}
 }
 
+// Each write takes two requests, and all are short.
+TEST_F(LastBytes, OfManyWritesTakeNoMoreRoomThanTheDeviceHas)
+{
+	constexpr size_t WRITES = 200, BYTES = 16, DEPTH = 126;
+	std::vector<VIP_DESCRIPTOR *> writes;
+
+	open_vendor(0xffffff);
+	for (size_t i = 0; i < WRITES; i++) {
+		writes.push_back(write_many(i, TO, 0, {BYTES}));
+		ASSERT_EQ(post_send(a, writes[i]), VIP_SUCCESS);
+		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), static_cast<int>(std::min(2 * i + 2, DEPTH)));
+	}
+	int moved = 0;
+	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(-1)) == 2 * WRITES; }));
+	for (VIP_DESCRIPTOR *each : writes)
+		expect_sent(a, each, VIP_STATUS_OP_RDMA_WRITE);
+}
+
 TEST_F(LastBytes, GoWithTheOthersInAShortWriteAndOnOtherDevices)
 {
 	for (uint32_t vendor : {0xffffffU, 0x2c9U}) {
