@@ -75,7 +75,7 @@ struct cq *cq_create(struct nic *nic, struct channel *channel, unsigned entries,
 	cq->nic = nic;
 	cq->ops = nic->device->ops;
 	cq->is_public = is_public;
-	deferred_init(&cq->deferred);
+	backlogs_init(&cq->backlogs);
 	STAILQ_INIT(&cq->notifies.outstanding);
 	error = use_channel(cq, channel);
 	if (error)
@@ -140,14 +140,15 @@ static bool has_something(struct cq *cq)
 VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc)
 {
 	/* The owner is there, because the lock is held or the caller has a reference. */
-	bool held = object_hold(owner), has_backlog;
+	bool held = object_hold(owner), submit;
 
 	/* A poll takes several completions. If the caller got none of them, it or another thread has to look again. */
 	completed = completed && (rc != VIP_SUCCESS || has_something(cq) || atomic_load(&cq->choosy));
-	has_backlog = cq->deferred.pending;
+	submit = cq->backlogs.pending;
+	cq->backlogs.pending = false;
 	lock_release(&cq->lock);
-	if (has_backlog)
-		deferred_run(cq);
+	if (submit)
+		backlogs_submit(cq);
 	if (completed)
 		cq_kick(cq);
 	if (held)
@@ -191,7 +192,7 @@ int cq_make_room(struct cq *cq, VIP_ULONG entries)
 		error = cause("the size of a completion queue (MaxCQEntries)", ENOSPC);
 	} else if (entries > atomic_load(&cq->capacity)) {
 		error = grow_device_cq(cq, (unsigned)entries);
-		backlogs_have_room(&cq->deferred);
+		backlogs_have_room(&cq->backlogs);
 	}
 	cq_unlock_and_run(cq, &cq->object, false, VIP_SUCCESS);
 	if (error == EOPNOTSUPP && suffices(cq))
@@ -233,7 +234,7 @@ bool cq_poll_for_device(struct cq *cq)
 
 	lock_acquire(&cq->lock);
 	polled = cq_poll_locked(cq);
-	deferred_leave_to_agent(cq);
+	backlogs_leave_to_agent(cq);
 	lock_release(&cq->lock);
 	if (polled)
 		cq_kick(cq);
@@ -246,7 +247,7 @@ void cq_catch_up(struct cq *cq)
 
 	while (most-- && cq_poll_locked(cq))
 		;
-	deferred_leave_to_agent(cq);
+	backlogs_leave_to_agent(cq);
 }
 
 void cq_serve(struct cq *cq, struct object *owner)

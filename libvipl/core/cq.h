@@ -16,7 +16,7 @@
 #include "base/thread.h"
 #include "channel.h"
 #include "cq_look.h"
-#include "deferred.h"
+#include "backlog.h"
 #include "device.h"
 #include "handlers.h"
 #include "object.h"
@@ -56,10 +56,10 @@ struct cq {
 	struct nic *nic;
 	struct device_cq *device_cq;
 
-	/* Each look reads from here to the first members of `deferred`: they share a cache line. */
+	/* Each look reads from here to the first members of `backlogs`: they share a cache line. */
 	const struct device_ops *ops;
 	_Atomic unsigned waiters;
-	struct cq_deferred deferred;
+	struct cq_backlogs backlogs;
 	_Atomic uint32_t announced;
 	_Atomic unsigned spun_in_vain; /* waits in a row, see cq_wait() */
 	_Atomic unsigned slept_at_once;
@@ -91,7 +91,7 @@ static inline bool cq_poll_locked(struct cq *cq)
 {
 	if (cq->ops->cq_poll(cq->device_cq) <= 0)
 		return false;
-	backlogs_have_room(&cq->deferred);
+	backlogs_have_room(&cq->backlogs);
 	return true;
 }
 
@@ -119,7 +119,7 @@ static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, 
 {
 	/* A thread that begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
-	if (__builtin_expect(completed | cq->deferred.pending, false))
+	if (__builtin_expect(completed | cq->backlogs.pending, false))
 		return cq_unlock_and_run_slowly(cq, owner, completed, rc);
 	lock_release(&cq->lock);
 	return rc;

@@ -35,7 +35,7 @@ int workqueue_init(struct workqueue *queue, struct cq *cq, bool is_receive, bool
 	if (!cq->is_public)
 		cq->own = queue;
 	queue->is_receive = is_receive;
-	queue->deferred.submit = submit;
+	queue->backlog.submit = submit;
 	queue->ops = queue->vi->nic->device->ops;
 	queue->mode = is_receive ? QUEUE_HOLDS : QUEUE_FLUSHES;
 	queue->sending = (struct device_send){.segments = &queue->segment, .count = 1};
@@ -134,7 +134,7 @@ void workqueue_note_error(struct workqueue *queue, uint32_t status)
 /* A descriptor with an error, or of a queue with a backlog. */
 static __attribute__((noinline)) void completed_unusually(struct workqueue *queue, uint32_t status)
 {
-	if (queue->deferred.has_backlog)
+	if (queue->backlog.exists)
 		backlog_progresses(queue);
 	if (status & VIP_STATUS_ERROR_MASK)
 		workqueue_note_error(queue, status);
@@ -154,7 +154,7 @@ void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t lengt
 		return;
 	}
 	status = complete_oldest(queue, done, true, status, length, immediate);
-	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->deferred.has_backlog, false))
+	if (__builtin_expect(status & VIP_STATUS_ERROR_MASK || queue->backlog.exists, false))
 		completed_unusually(queue, status);
 }
 
@@ -168,7 +168,7 @@ void workqueue_part_done(struct workqueue *queue, uint32_t error)
 {
 	atomic_fetch_sub_explicit(&queue->parts, 1, memory_order_release);
 	cq_release_entries(queue->cq, 1);
-	if (queue->deferred.has_backlog)
+	if (queue->backlog.exists)
 		backlog_progresses(queue);
 	if (!error ||
 	    atomic_load_explicit(&queue->tail, memory_order_acquire) ==

@@ -74,7 +74,7 @@ struct workqueue {
 	uint32_t waiting;	     /* so many of the last of these wait for entries: see entries.h */
 	uint32_t passed;	     /* for entries_dismiss(), which walks through the CQ's entries */
 	uint32_t orphaned;	     /* requests that the device had when workqueue_drop() emptied the ring for good */
-	struct queue_deferred deferred;
+	struct queue_backlog backlog;
 };
 
 /* Makes a queue of memory in the VI. If it is not new it was the queue of an earlier VI. */

@@ -92,7 +92,7 @@ static void fail(struct workqueue *queue, uint32_t error, int rc)
 
 static void set_backlog(struct workqueue *queue, bool has_backlog)
 {
-	if (queue->deferred.has_backlog == has_backlog)
+	if (queue->backlog.exists == has_backlog)
 		return;
 	lock_acquire(&queue->cq->lock);
 	if (has_backlog)
@@ -125,7 +125,7 @@ static bool submit_backlog(struct workqueue *queue)
 			completed = true;
 			if (is_reliable(queue->vi)) /* and broken: the rest is flushed */
 				break;
-		} else if (queue->deferred.has_backlog) {
+		} else if (queue->backlog.exists) {
 			return completed;
 		} else {
 			set_backlog(queue, true);
@@ -176,7 +176,7 @@ static __attribute__((noinline)) VIP_RETURN submit_posted(struct workqueue *queu
 
 	switch (queue->mode) {
 	case QUEUE_OPEN:
-		completed = is_open(queue) && !queue->deferred.has_backlog && submit_backlog(queue);
+		completed = is_open(queue) && !queue->backlog.exists && submit_backlog(queue);
 		break;
 	case QUEUE_HOLDS:
 		completed = queue->is_receive && fail_if_bad(queue, descriptor);

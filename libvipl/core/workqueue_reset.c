@@ -56,8 +56,8 @@ void workqueue_recall(struct workqueue *queue, enum queue_mode mode)
 	atomic_store(&queue->parts, 0);
 	queue->mode = mode;
 	backlog_remove(queue);
-	backlogs_have_room(&cq->deferred);
-	deferred_leave_to_agent(cq);
+	backlogs_have_room(&cq->backlogs);
+	backlogs_leave_to_agent(cq);
 	lock_release(&cq->lock);
 	lock_release(&queue->lock);
 }

@@ -38,7 +38,7 @@ static int serve_cqs(struct nic *nic)
 	struct cq *cq;
 
 	LIST_FOREACH(cq, &nic->cqs, in_nic)
-		backlogs |= deferred_serve(cq, may_skip, &progress);
+		backlogs |= backlogs_serve(cq, may_skip, &progress);
 	if (!backlogs || progress)
 		nic->agent.backlog_msec = FIRST_BACKLOG_MSEC;
 	else if (nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC)
