@@ -204,9 +204,7 @@ static void begin_changes(struct loopback_order *order)
 
 static void note(struct loopback_order *order)
 {
-	atomic_store_explicit(&order->has_pending, !LIST_EMPTY(&order->pending),
-			      memory_order_relaxed);
-	atomic_store_explicit(&order->is_filled, order->count, memory_order_release);
+	atomic_store_explicit(&order->is_filled, order->count || !LIST_EMPTY(&order->pending), memory_order_release);
 }
 
 /* Takes the completions of the first source that come before those of all others. */
@@ -309,7 +307,7 @@ int order_init(struct loopback_cq *cq)
 void order_destroy(struct loopback_cq *cq)
 {
 	atomic_store_explicit(&cq->order.called, NULL, memory_order_relaxed);
-	atomic_store_explicit(&cq->order.has_pending, false, memory_order_relaxed);
+	atomic_store_explicit(&cq->order.is_filled, false, memory_order_relaxed);
 	cq_page_blank(cq->page);
 	fd_close_shared(&cq->page_file);
 	free(cq->order.heap);
@@ -320,9 +318,7 @@ bool order_is_empty(const struct cq_look *look)
 {
 	const struct loopback_cq *cq = (const struct loopback_cq *)look;
 
-	return !order_has_come(&cq->order, cq->page) &&
-	       !atomic_load_explicit(&cq->order.is_filled, memory_order_acquire) &&
-	       !atomic_load_explicit(&cq->order.has_pending, memory_order_acquire);
+	return !order_has_come(&cq->order, cq->page) && !atomic_load_explicit(&cq->order.is_filled, memory_order_acquire);
 }
 
 /* The CQ's lock is held. 0 or errno. */
