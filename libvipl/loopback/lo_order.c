@@ -127,19 +127,20 @@ static void gather_called(struct loopback_cq *cq)
 	}
 }
 
+static void gather_queue(struct loopback_cq *cq, uint32_t queue)
+{
+	if (queue < cq->order.receivers_room && cq->order.receivers[queue])
+		gather_source(cq, &cq->order.receivers[queue]->receiving);
+}
+
 static void gather_word(struct loopback_cq *cq, uint32_t word)
 {
-	struct loopback_order *order = &cq->order;
 	uint32_t bits = 0;
 
 	if (atomic_load(&cq->page->arrived[word]))
 		bits = atomic_exchange(&cq->page->arrived[word], 0);
-	for (; bits; bits &= bits - 1) {
-		uint32_t queue = word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits);
-
-		if (queue < order->receivers_room && order->receivers[queue])
-			gather_source(cq, &order->receivers[queue]->receiving);
-	}
+	for (; bits; bits &= bits - 1)
+		gather_queue(cq, word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits));
 }
 
 static void gather_arrived(struct loopback_cq *cq)
@@ -149,8 +150,12 @@ static void gather_arrived(struct loopback_cq *cq)
 	if (atomic_load(&cq->page->summary))
 		summary = atomic_exchange(&cq->page->summary, 0);
 	for (; summary; summary &= summary - 1) {
-		uint32_t first = (uint32_t)__builtin_ctz(summary) * PAGE_SPREAD;
+		uint32_t bit = (uint32_t)__builtin_ctz(summary), first = (bit - PAGE_FIRST) * PAGE_SPREAD;
 
+		if (bit < PAGE_FIRST) {
+			gather_queue(cq, bit);
+			continue;
+		}
 		for (uint32_t word = first; word < first + PAGE_SPREAD && word < words; word++)
 			gather_word(cq, word);
 	}
