@@ -17,14 +17,15 @@
 #define PAGE_QUEUES    0x10000u /* receive queues of a CQ */
 #define PAGE_WORD_BITS 32u
 #define PAGE_WORDS     (PAGE_QUEUES / PAGE_WORD_BITS)
-#define PAGE_SPREAD    (PAGE_WORDS / PAGE_WORD_BITS) /* words for each bit of the summary */
+#define PAGE_FIRST     16u /* queues, and bits of the summary, which are for these alone */
+#define PAGE_SPREAD    (PAGE_WORDS / (PAGE_WORD_BITS - PAGE_FIRST)) /* words for each of the other bits */
 
 struct cq_page {
 	alignas(64) _Atomic uint32_t stamp; /* of the next completion */
 	_Atomic uint32_t waits;             /* lane_wait: the owner sets bits, a peer that wakes it clears them */
-	_Atomic uint32_t summary;           /* bit i: look at the words from i * PAGE_SPREAD on */
+	_Atomic uint32_t summary;           /* the first queues; bit PAGE_FIRST + i: look at the words from i * PAGE_SPREAD on */
 	uint32_t unused;
-	_Atomic uint32_t arrived[PAGE_WORDS]; /* a bit for each receive queue */
+	_Atomic uint32_t arrived[PAGE_WORDS]; /* a bit for each receive queue that is not among the first */
 };
 
 /* NULL and errno on failure. */
@@ -49,14 +50,18 @@ static inline uint32_t cq_page_stamp(struct cq_page *page)
 }
 
 /*
- * A message has been published for this queue. The queue's bit is set before the summary's, because the owner clears the
- * summary's bit before it reads the queue's. All accesses are sequentially consistent, so for the caller's later reads this
+ * A message has been published for this queue. A bit in `arrived` is set before the summary's, because the owner clears the
+ * summary's bit before it reads that. All accesses are sequentially consistent, so for the caller's later reads this
  * is a fence.
  */
 static inline void cq_page_arrived(struct cq_page *page, uint32_t queue)
 {
-	uint32_t word = queue / PAGE_WORD_BITS, bit = 1u << word / PAGE_SPREAD;
+	uint32_t word = queue / PAGE_WORD_BITS, bit = 1u << (PAGE_FIRST + word / PAGE_SPREAD);
 
+	if (queue < PAGE_FIRST) {
+		atomic_fetch_or(&page->summary, 1u << queue);
+		return;
+	}
 	/*
 	 * The queue's bit is written even if it is set: the owner clears it after this write, and then sees the message. The
 	 * summary's bit need not be written: while it is set, the owner still has to clear it, and reads this word after that:

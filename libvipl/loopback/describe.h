@@ -7,7 +7,7 @@
 
 #include "peer_memory.h"
 
-#define LOOPBACK_VERSION 9 /* of the messages, and of what this, link.h and cq_page.h describe */
+#define LOOPBACK_VERSION 10 /* of the messages, and of what this, link.h and cq_page.h describe */
 
 /* In the byte order of the machine, since it does not leave it. */
 struct path_description {

@@ -27,26 +27,20 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 				     unsigned *capacity)
 {
 	struct loopback_cq *cq = allocate(named, is_shared);
+	int error = cq ? is_shared ? order_init(cq) : 0 : ENOMEM;
 
 	(void)unused;
 	(void)entries;
-	if (!cq) {
-		log_error_ratelimited("cannot create a completion queue: %s", failure(errno));
-		errno = ENOMEM;
+	if (error) {
+		log_error_ratelimited("cannot create a completion queue: %s", failure(error));
+		if (cq && !cq->look.is_empty)
+			free(cq);
+		errno = error;
 		return NULL;
 	}
 	cq->cq = named;
 	cq->device = (struct loopback_device *)device;
 	TAILQ_INIT(&cq->linked);
-	if (is_shared && order_init(cq)) {
-		int error = errno;
-
-		log_error_ratelimited("cannot create a completion queue: %s", failure(error));
-		if (!cq->look.is_empty)
-			free(cq);
-		errno = error;
-		return NULL;
-	}
 	if (is_shared) {
 		if (!cq->look.is_empty) /* else threads may read it */
 			cq->look.is_empty = order_is_empty;

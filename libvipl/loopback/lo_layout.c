@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 9. docs/LOOPBACK.md says what
+ * What a process sees of its peers, in numbers: the description and the shared memory of version 10. docs/LOOPBACK.md says what
  * they mean.
  *
  * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
@@ -19,7 +19,7 @@
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
 
-VALUE(LOOPBACK_VERSION, 9);
+VALUE(LOOPBACK_VERSION, 10);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 
@@ -98,7 +98,8 @@ MEMBER(cq_page, summary, 8, 4);
 MEMBER(cq_page, arrived, 16, 2048 * 4);
 VALUE(PAGE_QUEUES, 65536);
 VALUE(PAGE_WORD_BITS, 32);
-VALUE(PAGE_SPREAD, 64);
+VALUE(PAGE_FIRST, 16);
+VALUE(PAGE_SPREAD, 128);
 
 /* The region table. */
 SIZE(region_entries, 32768 * 32);

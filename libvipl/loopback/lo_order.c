@@ -127,19 +127,20 @@ static void gather_called(struct loopback_cq *cq)
 	}
 }
 
+static void gather_queue(struct loopback_cq *cq, uint32_t queue)
+{
+	if (queue < cq->order.receivers_room && cq->order.receivers[queue])
+		gather_source(cq, &cq->order.receivers[queue]->receiving);
+}
+
 static void gather_word(struct loopback_cq *cq, uint32_t word)
 {
-	struct loopback_order *order = &cq->order;
 	uint32_t bits = 0;
 
 	if (atomic_load(&cq->page->arrived[word]))
 		bits = atomic_exchange(&cq->page->arrived[word], 0);
-	for (; bits; bits &= bits - 1) {
-		uint32_t queue = word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits);
-
-		if (queue < order->receivers_room && order->receivers[queue])
-			gather_source(cq, &order->receivers[queue]->receiving);
-	}
+	for (; bits; bits &= bits - 1)
+		gather_queue(cq, word * PAGE_WORD_BITS + (uint32_t)__builtin_ctz(bits));
 }
 
 static void gather_arrived(struct loopback_cq *cq)
@@ -149,8 +150,12 @@ static void gather_arrived(struct loopback_cq *cq)
 	if (atomic_load(&cq->page->summary))
 		summary = atomic_exchange(&cq->page->summary, 0);
 	for (; summary; summary &= summary - 1) {
-		uint32_t first = (uint32_t)__builtin_ctz(summary) * PAGE_SPREAD;
+		uint32_t bit = (uint32_t)__builtin_ctz(summary), first = (bit - PAGE_FIRST) * PAGE_SPREAD;
 
+		if (bit < PAGE_FIRST) {
+			gather_queue(cq, bit);
+			continue;
+		}
 		for (uint32_t word = first; word < first + PAGE_SPREAD && word < words; word++)
 			gather_word(cq, word);
 	}
@@ -204,9 +209,7 @@ static void begin_changes(struct loopback_order *order)
 
 static void note(struct loopback_order *order)
 {
-	atomic_store_explicit(&order->has_pending, !LIST_EMPTY(&order->pending),
-			      memory_order_relaxed);
-	atomic_store_explicit(&order->is_filled, order->count, memory_order_release);
+	atomic_store_explicit(&order->is_filled, order->count || !LIST_EMPTY(&order->pending), memory_order_release);
 }
 
 /* Takes the completions of the first source that come before those of all others. */
@@ -309,7 +312,7 @@ int order_init(struct loopback_cq *cq)
 void order_destroy(struct loopback_cq *cq)
 {
 	atomic_store_explicit(&cq->order.called, NULL, memory_order_relaxed);
-	atomic_store_explicit(&cq->order.has_pending, false, memory_order_relaxed);
+	atomic_store_explicit(&cq->order.is_filled, false, memory_order_relaxed);
 	cq_page_blank(cq->page);
 	fd_close_shared(&cq->page_file);
 	free(cq->order.heap);
@@ -320,9 +323,7 @@ bool order_is_empty(const struct cq_look *look)
 {
 	const struct loopback_cq *cq = (const struct loopback_cq *)look;
 
-	return !order_has_come(&cq->order, cq->page) &&
-	       !atomic_load_explicit(&cq->order.is_filled, memory_order_acquire) &&
-	       !atomic_load_explicit(&cq->order.has_pending, memory_order_acquire);
+	return !order_has_come(&cq->order, cq->page) && !atomic_load_explicit(&cq->order.is_filled, memory_order_acquire);
 }
 
 /* The CQ's lock is held. 0 or errno. */

@@ -78,8 +78,7 @@ struct loopback_source {
 struct loopback_order {
 	/* Threads without the lock read these: see order_is_empty(). */
 	_Atomic(struct loopback_source *) called;
-	atomic_bool is_filled;	 /* the heap is not empty, or a poll is under way */
-	atomic_bool has_pending; /* `pending` is not empty */
+	atomic_bool is_filled; /* the heap or `pending` is not empty, or a poll is under way */
 
 	struct loopback_source **heap;		  /* the sources with completions, by their stamps */
 	unsigned count, sources;		  /* in the heap, and of the CQ */

@@ -25,9 +25,7 @@ static inline bool order_has_come(const struct loopback_order *order, const stru
 /* Without the lock, too: a poll may find something. */
 static inline bool order_has_news(const struct loopback_order *order, const struct cq_page *page)
 {
-	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) ||
-	       atomic_load_explicit(&order->has_pending, memory_order_relaxed) ||
-	       order_has_come(order, page);
+	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) || order_has_come(order, page);
 }
 
 /* lo_stamps.c: the counter */

@@ -96,7 +96,7 @@ struct Device {
 	}
 };
 
-constexpr Device VIA_LO{"via_lo", true, 9, "127.0.0.1"}; // the version of docs/LOOPBACK.md
+constexpr Device VIA_LO{"via_lo", true, 10, "127.0.0.1"}; // the version of docs/LOOPBACK.md
 constexpr Device RDMA{"nic0", false, 3, "10.9.9.1"};     // that of docs/WIRE.md
 
 inline std::string device_name(const testing::TestParamInfo<const Device *> &info)
