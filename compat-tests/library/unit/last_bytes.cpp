@@ -5,7 +5,7 @@
 namespace
 {
 
-constexpr size_t LAST = 8, TO = 500000;
+constexpr size_t NUMBER_BYTES = 8, TO = 500000;
 
 class LastBytes : public ManySegments
 {
@@ -45,12 +45,12 @@ TEST_F(LastBytes, ComeAfterAllOthersOnSoftRoce)
 	open_vendor(0xffffff);
 	for (const std::vector<size_t> &lengths :
 	     {std::vector<size_t>{9}, {100}, {20000}, {1, 3, 9}, {30, 2, 3}, {7, 1, 1}}) {
-		size_t others = sum(lengths) - LAST;
+		size_t others = sum(lengths) - NUMBER_BYTES;
 		SCOPED_TRACE(others);
 		EXPECT_EQ(requests_of(lengths), 2u);
 		EXPECT_EQ(fake_progress(1), 1);
 		EXPECT_EQ(std::string(data(TO), others), bytes(0, lengths).substr(0, others));
-		EXPECT_EQ(std::string(data(TO + others), LAST), std::string(LAST, '\0'));
+		EXPECT_EQ(std::string(data(TO + others), NUMBER_BYTES), std::string(NUMBER_BYTES, '\0'));
 		expect_written(lengths);
 	}
 }
