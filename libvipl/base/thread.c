@@ -6,6 +6,7 @@
  */
 #include "thread.h"
 
+#include <sched.h>
 #include <signal.h>
 
 #include "cause.h"
@@ -36,6 +37,19 @@ static int create(pthread_t *thread, size_t stack, void *(*run)(void *), void *a
 	return error;
 }
 
+/* One priority above a program with real-time priority, which may poll without an end: at the same one it would never run. */
+static void raise_priority(pthread_t thread)
+{
+	struct sched_param scheduling;
+	int policy;
+
+	if (pthread_getschedparam(pthread_self(), &policy, &scheduling) || (policy != SCHED_FIFO && policy != SCHED_RR) ||
+	    scheduling.sched_priority >= sched_get_priority_max(policy))
+		return;
+	scheduling.sched_priority++;
+	pthread_setschedparam(thread, policy, &scheduling);
+}
+
 int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument)
 {
 	static const int own[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
@@ -54,6 +68,8 @@ int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *
 			break;
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!error && stack == THREAD_OWN)
+		raise_priority(*thread);
 	if (!error)
 		return 0;
 	return cause_of_memory(is_refused(error) ? "clone3() or clone()" : "pthread_create()", 256 * KIB, error);

@@ -28,8 +28,8 @@ enum thread_stack {
 };
 
 /*
- * Starts a thread that blocks signals: those of its own faults and of abort() only if the caller blocks them, and all others.
- * 0 or errno.
+ * Starts a thread that blocks signals: those of its own faults and of abort() only if the caller blocks them, and all others. If
+ * the caller has real-time priority, a thread of the library alone has one more. 0 or errno.
  */
 int thread_start(pthread_t *thread, enum thread_stack stack, void *(*run)(void *), void *argument);
 

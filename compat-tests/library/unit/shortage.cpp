@@ -8,6 +8,7 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -286,7 +287,7 @@ TEST_F(Shortage, OfDescriptorsUnderWayIsNotThatNobodyWaits)
 
 // ---- the processor, since a real-time program polls on the only one ----
 
-// A tracer stops the agent's thread, for which nobody needs a privilege.
+// In one test a tracer stops the agent's thread, for which nobody needs a privilege.
 class Starved : public NicTest
 {
       protected:
@@ -353,6 +354,42 @@ TEST_F(Starved, WhoPollsConnectsAndSeesTheEnd)
 	child.order();
 	while (waitpid(-1, &status, __WALL) == agent) // its end comes first
 		continue;
+	EXPECT_EQ(status, 0);
+}
+
+// Real-time priority for all of the process, and one processor: at the same priority no other thread would ever run.
+TEST_F(Starved, WhoPollsWithRealTimePriorityGetsWhatIsFlushed)
+{
+	const sched_param priority{10};
+
+	if (sched_setscheduler(0, SCHED_FIFO, &priority)) // and back
+		GTEST_SKIP() << "no real-time priority";
+	const sched_param none{0};
+	ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &none), 0);
+	Process child([&](Process &) {
+		cpu_set_t first;
+		VIP_DESCRIPTOR *done = nullptr;
+
+		ASSERT_EQ(sched_getaffinity(0, sizeof(first), &first), 0);
+		for (int i = 0, found = 0; i < CPU_SETSIZE; i++)
+			if (CPU_ISSET(i, &first) && found++)
+				CPU_CLR(i, &first);
+		ASSERT_EQ(sched_setaffinity(0, sizeof(first), &first), 0);
+		ASSERT_EQ(sched_setscheduler(0, SCHED_FIFO, &priority), 0);
+		open("via_lo");
+		make_pair();
+		VIP_DESCRIPTOR *receive = posted_receive(a, 0, {{memory.data(), 8}}), *bad = descriptor(1, {{memory.data(), 8}});
+		bad->DS[0].Local.Handle++;
+		ASSERT_EQ(post_send(a, bad), VIP_SUCCESS);
+		EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+		const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(PATIENCE);
+		while (VipRecvDone(a, &done) == VIP_NOT_DONE && std::chrono::steady_clock::now() < end)
+			continue;
+		EXPECT_EQ(done, receive);
+	});
+	int status = -1;
+
+	EXPECT_EQ(waitpid(child.pid(), &status, 0), child.pid());
 	EXPECT_EQ(status, 0);
 }
 
