@@ -6,11 +6,12 @@
 #include "nic.h"
 #include "workqueue.h"
 
-#define MOST_AT_ONCE 16u /* backlogs that a call tries; a poll finds half as many completions */
+#define MOST_AT_ONCE 16u /* backlogs that a call tries; a poll of verbs finds half as many completions */
 
 void backlogs_init(struct cq_backlogs *backlogs)
 {
-	TAILQ_INIT(&backlogs->in_turn);
+	TAILQ_INIT(&backlogs->in_turn[false]);
+	TAILQ_INIT(&backlogs->in_turn[true]);
 }
 
 void backlogs_leave_to_agent(struct cq *cq)
@@ -23,7 +24,8 @@ void backlog_add(struct workqueue *queue)
 {
 	struct cq_backlogs *backlogs = &queue->cq->backlogs;
 
-	TAILQ_INSERT_TAIL(&backlogs->in_turn, queue, backlog.in_turn);
+	TAILQ_INSERT_TAIL(&backlogs->in_turn[queue->is_receive], queue, backlog.in_turn);
+	backlogs->in_list[queue->is_receive]++;
 	queue->backlog.exists = true;
 	atomic_fetch_add(&backlogs->count, 1);
 	atomic_store(&backlogs->is_served, true); /* there was no room just now */
@@ -36,7 +38,8 @@ void backlog_remove(struct workqueue *queue)
 
 	if (!queue->backlog.exists)
 		return;
-	TAILQ_REMOVE(&backlogs->in_turn, queue, backlog.in_turn);
+	TAILQ_REMOVE(&backlogs->in_turn[queue->is_receive], queue, backlog.in_turn);
+	backlogs->in_list[queue->is_receive]--;
 	queue->backlog.exists = false;
 	atomic_fetch_sub(&backlogs->count, 1);
 }
@@ -45,43 +48,63 @@ void backlog_remove(struct workqueue *queue)
 void backlog_progresses(struct workqueue *queue)
 {
 	struct cq_backlogs *backlogs = &queue->cq->backlogs;
+	struct queue_list *list = &backlogs->in_turn[queue->is_receive];
 
 	if (atomic_load_explicit(&backlogs->count, memory_order_relaxed) <= MOST_AT_ONCE)
 		return;
-	TAILQ_REMOVE(&backlogs->in_turn, queue, backlog.in_turn);
-	TAILQ_INSERT_HEAD(&backlogs->in_turn, queue, backlog.in_turn);
+	TAILQ_REMOVE(list, queue, backlog.in_turn);
+	TAILQ_INSERT_HEAD(list, queue, backlog.in_turn);
 }
 
-/* The next queue with a backlog, with a reference to its VI. A VI that is being destroyed has nothing to submit. */
-static struct workqueue *next_in_turn(struct cq *cq)
+/* The next queue of the list, with a reference to its VI. A VI that is being destroyed has nothing to submit. */
+static struct workqueue *next_in_turn(struct cq *cq, struct queue_list *list)
 {
-	struct cq_backlogs *backlogs = &cq->backlogs;
 	struct workqueue *queue;
 
 	lock_acquire(&cq->lock);
-	TAILQ_FOREACH(queue, &backlogs->in_turn, backlog.in_turn)
+	TAILQ_FOREACH(queue, list, backlog.in_turn)
 		if (object_hold(&queue->vi->object))
 			break;
 	if (queue) {
-		TAILQ_REMOVE(&backlogs->in_turn, queue, backlog.in_turn);
-		TAILQ_INSERT_TAIL(&backlogs->in_turn, queue, backlog.in_turn);
+		TAILQ_REMOVE(list, queue, backlog.in_turn);
+		TAILQ_INSERT_TAIL(list, queue, backlog.in_turn);
 	}
 	lock_release(&cq->lock);
 	return queue;
 }
 
-/* Tries each backlog once, or as many as this. True when it has left out some, and there was room for all that were tried. */
-static bool try_in_turn(struct cq *cq, unsigned most)
+/* Tries so many of the list. True when there was room for some. */
+static bool try_some(struct cq *cq, struct queue_list *list, unsigned count)
 {
-	const unsigned all = atomic_load(&cq->backlogs.count);
-	unsigned count = all < most ? all : most;
-	bool had_room = true;
+	bool had_room = false;
 	struct workqueue *queue;
 
-	while (count-- && (queue = next_in_turn(cq))) {
-		had_room &= queue->backlog.submit(queue);
+	while (count-- && (queue = next_in_turn(cq, list))) {
+		had_room |= queue->backlog.submit(queue);
 		object_put(&queue->vi->object);
 	}
+	return had_room;
+}
+
+/*
+ * Tries each backlog once, or as many as this. True when it has left out some, and there was room for some. Receives may stay for
+ * ever, and room that only sends may use is not found if receives come first.
+ */
+static bool try_in_turn(struct cq *cq, unsigned most)
+{
+	struct cq_backlogs *backlogs = &cq->backlogs;
+	unsigned sends, receives, all;
+	bool had_room;
+
+	lock_acquire(&cq->lock);
+	sends = backlogs->in_list[false];
+	receives = backlogs->in_list[true];
+	lock_release(&cq->lock);
+	all = sends + receives;
+	sends = sends < most ? sends : most;
+	receives = receives < most - sends ? receives : most - sends;
+	had_room = try_some(cq, &backlogs->in_turn[false], sends);
+	had_room |= try_some(cq, &backlogs->in_turn[true], receives);
 	return all > most && had_room;
 }
 

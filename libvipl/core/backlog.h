@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Queues with a backlog have descriptors that the device, or the CQ, had no room or memory for. They are tried again in turn,
- * after each look that has found completions. The thread that releases the CQ's lock does that. It takes only the queue's lock
+ * Queues with a backlog have descriptors that the device, or the CQ, had no room or memory for. They are tried again in turn, send
+ * queues first, after each look that has found completions. The thread that releases the CQ's lock does that. It takes only the queue's lock
  * and the CQ's, so a call of the data path waits for no connection. The agent looks, too. Only this file changes the list.
  */
 #ifndef VIPL_BACKLOG_H
@@ -21,7 +21,8 @@ struct cq_backlogs {
 	_Atomic unsigned count; /* queues that have one */
 	bool pending;	/* room or memory may have come: whoever releases the lock submits */
 	atomic_bool is_served; /* a call of the program has made or submitted a backlog since the agent has looked */
-	struct queue_list in_turn; /* the queues with a backlog */
+	struct queue_list in_turn[2]; /* send queues with a backlog, and receive queues */
+	unsigned in_list[2];	      /* so many */
 };
 
 /* A part of struct workqueue; its CQ's lock guards all but the function. `exists` is read with the queue's lock, too. */

@@ -279,4 +279,42 @@ TEST_F(ManyBacklogs, RoomInTheCqIsAlwaysUsed)
 		calling));
 }
 
+// Receives leave a quarter of the CQ to sends. There are more of them than a call tries.
+TEST_F(ManyBacklogs, RoomThatOnlySendsMayUseIsUsedAtOnce)
+{
+	static constexpr int ROOM = 16, FOR_RECEIVES = ROOM / 4 * 3;
+
+	start_over();
+	options([](fake_options &o) { o.exact_depths = true; });
+	open_with([](fake_device &d) {
+		d.max_cqe = ROOM + 1;
+		d.resize_cq = false;
+	});
+	cq = make_cq(1);
+	make_pair(cq, nullptr);
+	for (size_t i = 0; i < VIS; i++) {
+		Vi from = make_vi(), to = make_vi(nullptr, cq);
+
+		connect(from, to, "receiver " + std::to_string(i));
+		posted_receive(to, 200 + i, {{memory.data(8), 8}});
+		posted_receive(b, 300 + i, {{memory.data(64), 8}});
+	}
+	by_hand(true);
+	be_busy();
+	for (size_t i = 0; i < EACH; i++)
+		posted_send(a, i, {{memory.data(), 8}});
+	EXPECT_TRUE(end(
+		[this] {
+			VIP_VI_HANDLE vi = nullptr;
+			VIP_BOOLEAN is_receive;
+
+			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), ROOM - FOR_RECEIVES);
+			EXPECT_EQ(fake_progress(1), 1);
+			EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+			EXPECT_EQ(vi, a.handle);
+			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), ROOM - FOR_RECEIVES);
+		},
+		calling));
+}
+
 } // namespace
