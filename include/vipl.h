@@ -789,6 +789,8 @@ VIP_RETURN VipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
  * VipSendDone - take a completed descriptor off the send queue.           VIPL: data transfer
  *
  * Takes the head of the queue if it is done.  Descriptors are done in the order of posting.
+ * After the error that breaks a reliable connection the others are flushed soon; VipQueryVi waits
+ * until they are.
  *
  *   VIP_SUCCESS            *DescriptorPtr was done without error
  *   VIP_DESCRIPTOR_ERROR   *DescriptorPtr was done with an error bit in its Status; if it is NULL

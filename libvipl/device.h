@@ -361,7 +361,7 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
  */
 bool workqueue_is_registered(struct workqueue *queue);
 /*
- * The endpoint of an Unreliable VI has stopped after an error. Deferred work will rewind and resume it. Work that the endpoint
+ * The endpoint of an Unreliable VI has stopped after an error. The agent rewinds and resumes it. Work that the endpoint
  * reports until then is done. Its other receives are posted to it again, and its other sends count as done. The CQ's lock is
  * held.
  */

@@ -95,8 +95,8 @@ static inline void agent_wake(struct nic *nic)
 /* From any thread, which has set `broken` or `stalled` of a VI: the agent breaks or revives it. */
 static inline void nic_has_faults(struct nic *nic)
 {
-	atomic_store(&nic->has_faults, true);
-	agent_wake(nic);
+	if (!atomic_exchange(&nic->has_faults, true)) /* else it has still to look */
+		agent_wake(nic);
 }
 
 /* From any thread: a read of one of the device's files has said by this error that it is gone. The agent fails the NIC. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What workqueue_post.c, workqueue.c and workqueue_reset.c have in common. */
+/* What the files of queues have in common. */
 #ifndef VIPL_WORKQUEUE_INTERNAL_H
 #define VIPL_WORKQUEUE_INTERNAL_H
 

@@ -23,10 +23,10 @@ static inline uint32_t operation(bool is_receive, const VIP_DESCRIPTOR *descript
 			  : of_send[descriptor->CS.Control & VIP_CONTROL_OP_MASK];
 }
 
-/* After an error nothing more goes to the device, also before the agent ends the connection. */
+/* After an error the device gets no more, also before the agent ends or revives the connection. */
 static bool is_open(const struct workqueue *queue)
 {
-	return queue->mode == QUEUE_OPEN && !atomic_load(&queue->vi->broken);
+	return queue->mode == QUEUE_OPEN && !atomic_load(&queue->vi->broken) && !atomic_load(&queue->vi->stalled);
 }
 
 bool workqueue_next_part(struct workqueue *queue, uint32_t length)
@@ -42,8 +42,8 @@ bool workqueue_next_part(struct workqueue *queue, uint32_t length)
 }
 
 /*
- * Hands the oldest descriptor that is still here to the device; there is room for a request. 0, EAGAIN: no room for all of it,
- * ENOBUFS: no memory, or another errno. `error`: an error bit when it is the descriptor's fault.
+ * Hands the oldest descriptor that is still here to the device; there is room for a request. 0 or the device's errno. `error`: an
+ * error bit when it is the descriptor's fault.
  */
 static int hand_over(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, uint32_t *error)
 {
@@ -68,11 +68,11 @@ static int hand_over(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor, 
 	return rc;
 }
 
-/* The same, if there is room. */
+/* The same, if there is room: else ENOBUFS, as without memory. */
 static __attribute__((noinline)) int try_to_hand_over(struct workqueue *queue, uint32_t *error)
 {
 	if (under_way(queue) >= queue->depth || !cq_reserve(queue->cq, queue->is_receive))
-		return EAGAIN;
+		return ENOBUFS;
 	return hand_over(queue, ring_at(queue, queue->submitted)->descriptor, error);
 }
 
@@ -120,7 +120,7 @@ static bool submit_backlog(struct workqueue *queue)
 
 		if (!rc)
 			continue;
-		if (was_idle && queue->offset == offset && rc != EAGAIN && rc != ENOBUFS) {
+		if (was_idle && queue->offset == offset && rc != ENOBUFS) {
 			fail(queue, error, rc);
 			completed = true;
 			if (is_reliable(queue->vi)) /* and broken: the rest is flushed */
@@ -155,16 +155,16 @@ static bool fail_if_bad(struct workqueue *queue, const VIP_DESCRIPTOR *descripto
 	return true;
 }
 
-/* Until where are no checks needed? */
+/* Until where are no checks needed? The depth changes while the queue is not open. */
 static uint32_t post_limit(const struct workqueue *queue)
 {
 	uint32_t tail = atomic_load_explicit(&queue->tail, memory_order_relaxed);
 	uint32_t ring = QUEUE_DESCRIPTORS - (tail - atomic_load_explicit(&queue->head, memory_order_acquire));
-	uint32_t with_device = under_way(queue);
-	uint32_t device = queue->depth > with_device ? queue->depth - with_device : 0;
+	uint32_t with_device = under_way(queue), device;
 
 	if (!is_open(queue) || queue->submitted != tail)
 		return tail;
+	device = queue->depth > with_device ? queue->depth - with_device : 0;
 	return tail + (ring < device ? ring : device);
 }
 

@@ -2,6 +2,8 @@
 // Unreliable VIs on a UC queue pair. It is revived after an error. Tests failures on the way, too.
 #include "unreliable_vis.h"
 
+#include <future>
+
 namespace
 {
 
@@ -146,6 +148,24 @@ TEST_F(Unreliable, SendsUnderWayDuringARevivalAreDoneAndNotRepeated)
 	expect_received(b, receives[0]);
 	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), 2) << "it came twice";
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+}
+
+// The agent is at the first step of the revival.
+TEST_F(Unreliable, ASendThatIsPostedAfterTheErrorWasToldIsNotLost)
+{
+	std::promise<void> go_on;
+
+	start();
+	post_receives(1);
+	fake_before("ibv_modify_qp", 1, [may_go_on = go_on.get_future().share()] { may_go_on.wait(); });
+	fake_complete_next(a.qp, FAKE_SEND, IBV_WC_LOC_QP_OP_ERR);
+	ASSERT_EQ(post_send(a, message(8)), VIP_SUCCESS);
+	expect_sent(a, at(100), VIP_STATUS_TRANSPORT_ERROR);
+	VIP_DESCRIPTOR *later = posted_send(a, 101, {{memory.data(1000), 8}});
+	go_on.set_value();
+	expect_sent(a, later);
+	expect_received(b, receives[0]);
+	expect_unharmed();
 }
 
 // The message comes when the queue pair can receive again, but cannot send yet.
