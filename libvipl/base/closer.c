@@ -135,6 +135,7 @@ bool closer_admits(uid_t user)
 	int64_t now;
 
 	closer_lock();
+	start_closing(); /* there was no thread before */
 	now = clock_nsec();
 	/* Sockets wait for threads because of other users, too. */
 	TAILQ_FOREACH(unclosed, &unclosed_list, in_list)
@@ -154,7 +155,7 @@ bool closer_is_busy(void)
 	unsigned count = 0;
 
 	closer_lock();
-	start_closing(); /* there was none before */
+	start_closing();
 	TAILQ_FOREACH(unclosed, &unclosed_list, in_list)
 		count += !unclosed->since;
 	pthread_mutex_unlock(&lock);

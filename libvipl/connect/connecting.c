@@ -116,8 +116,10 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 		return rc;
 	if (order < 0)
 		asks_soon = connection_ask(vi->connection);
-	else if (!connection_listen(vi->connection))
+	else if (!connection_listen(vi->connection)) {
+		vi_await_end(vi);
 		return VIP_ERROR_RESOURCE;
+	}
 	/* To look at the connection's deadline. It sees a later one by itself, and the caller sees its own. */
 	if (asks_soon || target->own.peer_to_peer)
 		agent_wake(vi->nic);

@@ -331,7 +331,7 @@ static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wan
 	if (rc == VIP_SUCCESS)
 		TAILQ_INSERT_TAIL(&nic->requests, *request, in_list);
 	else if (*request)
-		request_refuse(*request, MESSAGE_NO_MATCH);
+		request_refuse(*request, MESSAGE_BUSY);
 	return rc;
 }
 
