@@ -95,15 +95,20 @@ void connection_cancel(struct connection *connection, VIP_RETURN reason)
 	end_attempt(connection, reason, false, 0);
 }
 
+static bool is_under_way(const struct connection *connection)
+{
+	return connection->stage != UNCONNECTED && connection->stage != CONNECTED;
+}
+
 /* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
 void connection_expire(struct connection *connection)
 {
 	struct watch *watch = &connection->conversation.watched.watch;
 
 	/* The agent may be late, and the answer there. */
-	while (connection_is_under_way(connection) && watch_has_event(watch))
+	while (is_under_way(connection) && watch_has_event(watch))
 		watch->ready(watch);
-	if (!connection_is_under_way(connection))
+	if (!is_under_way(connection))
 		return;
 	if (connection->stage == REACHING)
 		tell_silence(connection);

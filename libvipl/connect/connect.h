@@ -73,11 +73,6 @@ static inline struct connector *connector_of(const struct connection *connection
 	return connection->conversation.watched.connector;
 }
 
-static inline bool connection_is_under_way(const struct connection *connection)
-{
-	return connection->stage != UNCONNECTED && connection->stage != CONNECTED;
-}
-
 /* ---- accepting.c ---- */
 
 /* Requests for this discriminator may come from now on. NULL and errno; EADDRINUSE: others have all places for it. */
@@ -159,7 +154,5 @@ VIP_RETURN connection_check(VIP_RELIABILITY_LEVEL reliability, uint32_t max_tran
 bool connection_listen(struct connection *connection);
 /* The request's conversation becomes the connection's. */
 void connection_accept(struct connection *connection, struct conversation *client);
-/* The request of a peer has come, and is taken. False: no connection listens for it. */
-bool connection_meet(struct connector *connector, struct request *request);
 
 #endif

@@ -81,7 +81,8 @@ static bool listens_for(const struct connection *connection, const struct conver
 	       host_equal(&target->host, &client->peer.host);
 }
 
-bool connection_meet(struct connector *connector, struct request *request)
+/* The request of a peer has come, and is taken. False: no connection listens for it. */
+static bool connection_meet(struct connector *connector, struct request *request)
 {
 	struct conversation *client = &request->conversation;
 	const struct connect_info *own;

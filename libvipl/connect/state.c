@@ -183,6 +183,7 @@ static void finish(struct vi *vi)
 	connection_close(vi->connection, vi->is_answered && !vi->closed_by_peer && !atomic_load(&vi->nic->failed));
 	if (!object_retired(&vi->object)) /* else vi_abandon() has dropped all */
 		flush(vi);
+	atomic_store(&vi->stalled, false);
 	end_ending(vi);
 	if (vi->ending.state == VIP_STATE_IDLE) {
 		become_idle(vi);
@@ -301,7 +302,8 @@ void vi_lose(struct vi *vi, VIP_ERROR_CODE error)
 		break_live(vi, error);
 }
 
-void vi_break(struct vi *vi)
+/* A descriptor has failed, or the device. */
+static void vi_break(struct vi *vi)
 {
 	uint32_t failure = atomic_load(&vi->failure), operation = failure & VIP_STATUS_OP_MASK;
 	bool is_rdma = operation == VIP_STATUS_OP_RDMA_WRITE || operation == VIP_STATUS_OP_RDMA_READ;

@@ -45,11 +45,9 @@ int device_serve(struct nic *nic);
 /* Waits for all ends, while none begins. */
 void ends_await(struct nic *nic);
 /*
- * A descriptor of the VI has failed, which breaks the connection. Enters ERROR, flushes everything posted,
- * informs the peer, and has the error handler called. It may go on: vi_await_end().
+ * The connection, if there is one, is lost for this reason. Enters ERROR, flushes everything posted, informs the peer, and has the
+ * error handler called. It may go on: vi_await_end().
  */
-void vi_break(struct vi *vi);
-/* The connection, if there is one, is lost for this reason: as vi_break(). */
 void vi_lose(struct vi *vi, VIP_ERROR_CODE error);
 /* Makes a stalled endpoint work again, and posts the receives to it again that it had not completed. */
 void vi_revive(struct vi *vi);
