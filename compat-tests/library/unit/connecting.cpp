@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Clients and servers: each end, whatever the other one does.
+#include "grace.h"
 #include "line.h"
 #include "two_vis.h"
 
@@ -324,6 +325,7 @@ using DeviceFails = Each<Requesting, bool>;
 
 TEST_P(DeviceFails, EndsTheRequestForGood)
 {
+	const GraceTime grace(PATIENCE); // so that it asks again, however late
 	Gate door("door");
 	auto requested = request_once(GetParam() ? "door" : "nobody");
 
