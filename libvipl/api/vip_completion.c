@@ -116,7 +116,7 @@ VIP_RETURN PVipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLE
 
 	if (!cq || !ViHandle || !RecvQueue)
 		return VIP_INVALID_PARAMETER;
-	return cq_take(cq, CQHandle, ViHandle, RecvQueue);
+	return cq_take(CQHandle, ViHandle, RecvQueue, cq);
 }
 
 VIP_RETURN PVipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,

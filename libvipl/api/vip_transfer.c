@@ -34,8 +34,8 @@ static inline VIP_RETURN post(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIP
 		return refuse_descriptor(handle, is_receive, descriptor);
 	if (!vi)
 		return VIP_INVALID_PARAMETER;
-	return is_receive ? workqueue_post_receive(&vi->receive, handle, descriptor)
-			  : workqueue_post_send(&vi->send, handle, descriptor);
+	return is_receive ? workqueue_post_receive(handle, descriptor, &vi->receive)
+			  : workqueue_post_send(handle, descriptor, &vi->send);
 }
 
 static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIPTOR **descriptor)
@@ -44,7 +44,7 @@ static inline VIP_RETURN done(VIP_VI_HANDLE handle, bool is_receive, VIP_DESCRIP
 
 	if (!vi || !descriptor)
 		return VIP_INVALID_PARAMETER;
-	return workqueue_take(queue_of(vi, is_receive), handle, descriptor);
+	return workqueue_take(handle, descriptor, queue_of(vi, is_receive));
 }
 
 struct taking {
@@ -59,8 +59,7 @@ static VIP_RETURN take_descriptor(void *argument)
 	VIP_RETURN rc;
 
 	*taking->descriptor = NULL; /* workqueue_take() does not set it if the VI is gone */
-	rc = workqueue_take(taking->queue, object_handle(&taking->queue->vi->object),
-			    taking->descriptor);
+	rc = workqueue_take(object_handle(&taking->queue->vi->object), taking->descriptor, taking->queue);
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
 }
 

@@ -433,8 +433,7 @@ static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *v
 }
 
 /* Polls, and takes the oldest entry if there is one then. The CQ's lock is held, and released here. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take_entry(struct cq *cq, VIP_VI_HANDLE *vi,
-								VIP_BOOLEAN *is_receive)
+static __attribute__((noinline)) VIP_RETURN poll_and_take_entry(struct cq *cq, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
 	bool polled = cq_poll_locked(cq);
 
@@ -443,8 +442,8 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take_entry(struct cq *cq, V
 		       : take_entry(cq, polled, vi, is_receive);
 }
 
-static inline VIP_RETURN take_entry_locked(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi,
-					   VIP_BOOLEAN *is_receive)
+static inline VIP_RETURN take_entry_locked(VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
+					   struct cq *cq)
 {
 	if (atomic_load_explicit(&cq->handle, memory_order_relaxed) != handle)
 		return object_unlock_bad_handle(&cq->lock);
@@ -452,27 +451,27 @@ static inline VIP_RETURN take_entry_locked(struct cq *cq, VIP_CQ_HANDLE handle, 
 					      : take_entry(cq, false, vi, is_receive);
 }
 
-static __attribute__((noinline)) VIP_RETURN take_entry_slowly(struct cq *cq, VIP_CQ_HANDLE handle,
-							      VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+static __attribute__((noinline)) VIP_RETURN take_entry_slowly(VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive,
+							      struct cq *cq)
 {
 	struct timeout any = {.deadline = DEADLINE_NEVER}; /* give_way() has its own limit */
 
 	if (cq_enter_slowly(cq, &any))
-		return take_entry_locked(cq, handle, vi, is_receive);
+		return take_entry_locked(handle, vi, is_receive, cq);
 	return atomic_load_explicit(&cq->handle, memory_order_relaxed) == handle ? VIP_NOT_DONE
 										 : VIP_INVALID_PARAMETER;
 }
 
-VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
+VIP_RETURN cq_take(VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive, struct cq *cq)
 {
 	if (!cq_enter_at_once(cq))
-		return take_entry_slowly(cq, handle, vi, is_receive);
-	return take_entry_locked(cq, handle, vi, is_receive);
+		return take_entry_slowly(handle, vi, is_receive, cq);
+	return take_entry_locked(handle, vi, is_receive, cq);
 }
 
 VIP_RETURN cq_take_in_time(struct cq *cq, struct timeout *timeout, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive)
 {
 	if (!cq_enter_at_once(cq) && !cq_enter_slowly(cq, timeout))
 		return VIP_NOT_DONE;
-	return take_entry_locked(cq, object_handle(&cq->object), vi, is_receive);
+	return take_entry_locked(object_handle(&cq->object), vi, is_receive, cq);
 }

@@ -148,8 +148,8 @@ static inline bool cq_enter(struct cq *cq)
 	return cq_enter_at_once(cq) || cq_enter_slowly(cq, NULL);
 }
 
-/* VipCQDone. */
-VIP_RETURN cq_take(struct cq *cq, VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
+/* VipCQDone: its arguments, and the CQ at the handle's place. */
+VIP_RETURN cq_take(VIP_CQ_HANDLE handle, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive, struct cq *cq);
 /* The same for a caller that waits for the CQ, and has a reference. */
 VIP_RETURN cq_take_in_time(struct cq *cq, struct timeout *timeout, VIP_VI_HANDLE *vi, VIP_BOOLEAN *is_receive);
 

@@ -42,9 +42,9 @@ static inline struct region_hint *hint_for(struct workqueue *queue, uint32_t han
 
 static inline bool within(const struct region_view *region, uint64_t address, uint32_t length)
 {
-	uint64_t offset = address - region->start; /* huge when the address is before the start */
+	uint64_t offset = address - region->start, end; /* huge when the address is before the start */
 
-	return offset <= region->length && length <= region->length - offset;
+	return !__builtin_add_overflow(offset, length, &end) && end <= region->length;
 }
 
 /*
@@ -61,7 +61,7 @@ static inline bool read_near_segment(struct workqueue *queue, const struct vi *v
 
 	segment->address = address;
 	segment->length = length;
-	if (!length || length > vi->attributes.MaxTransferSize ||
+	if (length - 1 >= vi->attributes.MaxTransferSize || /* or it is 0 */
 	    !region_hint_fits(&vi->nic->regions, handle, hint) ||
 	    (!is_receive && !within(&hint->view, address, length)))
 		return false;

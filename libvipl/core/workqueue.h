@@ -88,15 +88,12 @@ void workqueue_destroy(struct workqueue *queue);
 void workqueue_set_handle(struct workqueue *queue, VIP_VI_HANDLE handle);
 
 /*
- * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone. The queue may be of any VI, or of none: they check whether it
- * is of the VI with this handle.
+ * VipPostSend and VipPostRecv, VipSendDone and VipRecvDone: their arguments, and the queue at the handle's place. The queue may
+ * be of any VI, or of none: they check whether it is of the VI with this handle. The arguments stay in their registers.
  */
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle,
-			       VIP_DESCRIPTOR *descriptor);
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle,
-				  VIP_DESCRIPTOR *descriptor);
-VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
-			  VIP_DESCRIPTOR **descriptor);
+VIP_RETURN workqueue_post_send(VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor, struct workqueue *queue);
+VIP_RETURN workqueue_post_receive(VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor, struct workqueue *queue);
+VIP_RETURN workqueue_take(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor, struct workqueue *queue);
 
 /*
  * Submits as much of the backlog as the device has room for. Called after a completion, or when the queue is opened. Returns true

@@ -277,8 +277,7 @@ static __attribute__((noinline)) VIP_RETURN post_refused(struct workqueue *queue
  * Each unusual case ends in another function, so that only the queue is kept over a call.
  */
 static inline __attribute__((always_inline))
-VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receive,
-		   VIP_DESCRIPTOR *descriptor)
+VIP_RETURN post_to(VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor, struct workqueue *queue, bool is_receive)
 {
 	/* This is queue->vi, without a load. */
 	const struct vi *vi = (const struct vi *)((const char *)queue -
@@ -303,20 +302,20 @@ VIP_RETURN post_to(struct workqueue *queue, VIP_VI_HANDLE handle, bool is_receiv
 	return VIP_SUCCESS;
 }
 
-static __attribute__((noinline)) VIP_RETURN post_slowly(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+static __attribute__((noinline)) VIP_RETURN post_slowly(VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor, struct workqueue *queue)
 {
 	lock_wait(&queue->lock);
-	return queue->is_receive ? post_to(queue, handle, true, descriptor) : post_to(queue, handle, false, descriptor);
+	return queue->is_receive ? post_to(handle, descriptor, queue, true) : post_to(handle, descriptor, queue, false);
 }
 
-VIP_RETURN workqueue_post_send(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_send(VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor, struct workqueue *queue)
 {
-	return lock_try(&queue->lock) ? post_to(queue, handle, false, descriptor) : post_slowly(queue, handle, descriptor);
+	return lock_try(&queue->lock) ? post_to(handle, descriptor, queue, false) : post_slowly(handle, descriptor, queue);
 }
 
-VIP_RETURN workqueue_post_receive(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor)
+VIP_RETURN workqueue_post_receive(VIP_VI_HANDLE handle, VIP_DESCRIPTOR *descriptor, struct workqueue *queue)
 {
-	return lock_try(&queue->lock) ? post_to(queue, handle, true, descriptor) : post_slowly(queue, handle, descriptor);
+	return lock_try(&queue->lock) ? post_to(handle, descriptor, queue, true) : post_slowly(handle, descriptor, queue);
 }
 
 bool workqueue_submit_backlog(struct workqueue *queue)

@@ -57,8 +57,8 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 }
 
 /* Polls, and takes the head if it is done then. */
-static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queue, struct cq *cq,
-							  VIP_DESCRIPTOR **descriptor)
+static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_DESCRIPTOR **descriptor,
+							  struct workqueue *queue)
 {
 	bool polled = cq_poll_locked(cq);
 	uint32_t head = atomic_load_explicit(&queue->head, memory_order_relaxed);
@@ -68,8 +68,8 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take(struct workqueue *queu
 	return cq_unlock_and_run(cq, &queue->vi->object, polled, take_nothing(queue, descriptor));
 }
 
-static inline VIP_RETURN take_own(struct workqueue *queue, struct cq *cq, VIP_VI_HANDLE handle,
-				  VIP_DESCRIPTOR **descriptor)
+static inline VIP_RETURN take_own(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor, struct workqueue *queue,
+				  struct cq *cq)
 {
 	uint32_t head;
 
@@ -78,16 +78,15 @@ static inline VIP_RETURN take_own(struct workqueue *queue, struct cq *cq, VIP_VI
 		return object_unlock_bad_handle(&cq->lock);
 	head = atomic_load_explicit(&queue->head, memory_order_relaxed);
 	if (head == atomic_load_explicit(&queue->done, memory_order_relaxed))
-		return poll_and_take(queue, cq, descriptor);
+		return poll_and_take(cq, descriptor, queue);
 	return take_head(queue, cq, head, false, descriptor);
 }
 
-static __attribute__((noinline)) VIP_RETURN take_own_slowly(struct workqueue *queue, struct cq *cq,
-							    VIP_VI_HANDLE handle,
-							    VIP_DESCRIPTOR **descriptor)
+static __attribute__((noinline)) VIP_RETURN take_own_slowly(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor,
+							    struct workqueue *queue, struct cq *cq)
 {
 	lock_wait(&cq->lock);
-	return take_own(queue, cq, handle, descriptor);
+	return take_own(handle, descriptor, queue, cq);
 }
 
 /* ---- of a queue on a VIPL CQ: the queue's lock is held, and released here ---- */
@@ -118,7 +117,7 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	return has_done && rc != VIP_SUCCESS ? tell_error(queue, cq, polled) : cq_unlock_and_run(cq, &queue->vi->object, polled, rc);
 }
 
-static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor)
+static inline VIP_RETURN take_shared(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor, struct workqueue *queue)
 {
 	uint32_t head;
 
@@ -131,22 +130,21 @@ static inline VIP_RETURN take_shared(struct workqueue *queue, VIP_VI_HANDLE hand
 	return release_with(&queue->lock, take_done(queue, head, descriptor));
 }
 
-static __attribute__((noinline)) VIP_RETURN take_shared_slowly(struct workqueue *queue, VIP_VI_HANDLE handle,
-							       VIP_DESCRIPTOR **descriptor)
+static __attribute__((noinline)) VIP_RETURN take_shared_slowly(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor,
+							       struct workqueue *queue)
 {
 	lock_wait(&queue->lock);
-	return take_shared(queue, handle, descriptor);
+	return take_shared(handle, descriptor, queue);
 }
 
-VIP_RETURN workqueue_take(struct workqueue *queue, VIP_VI_HANDLE handle,
-			  VIP_DESCRIPTOR **descriptor)
+VIP_RETURN workqueue_take(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor, struct workqueue *queue)
 {
 	struct cq *own = atomic_load_explicit(&queue->own_cq, memory_order_relaxed);
 
 	if (!own)
-		return lock_try(&queue->lock) ? take_shared(queue, handle, descriptor)
-					      : take_shared_slowly(queue, handle, descriptor);
+		return lock_try(&queue->lock) ? take_shared(handle, descriptor, queue)
+					      : take_shared_slowly(handle, descriptor, queue);
 	if (!lock_try(&own->lock))
-		return take_own_slowly(queue, own, handle, descriptor);
-	return take_own(queue, own, handle, descriptor);
+		return take_own_slowly(handle, descriptor, queue, own);
+	return take_own(handle, descriptor, queue, own);
 }

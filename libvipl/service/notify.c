@@ -296,11 +296,11 @@ static VIP_RETURN take_notice(void *argument)
 	struct workqueue *queue = cq->notifies.queue;
 
 	if (!queue)
-		return cq_take(cq, object_handle(&cq->object), &notice->vi, &notice->is_receive);
+		return cq_take(object_handle(&cq->object), &notice->vi, &notice->is_receive, cq);
 	notice->vi = object_handle(&queue->vi->object);
 	notice->is_receive = queue->is_receive;
 	notice->descriptor = NULL;
-	workqueue_take(queue, notice->vi, &notice->descriptor);
+	workqueue_take(notice->vi, &notice->descriptor, queue);
 	return notice->descriptor ? VIP_SUCCESS : VIP_NOT_DONE;
 }
 
