@@ -8,20 +8,18 @@
 
 #include "base/log.h"
 
-/* Not a Status: the region of a segment has to be searched for. */
-#define OTHER_REGION UINT32_MAX
-
 static bool may_rdma_read(const struct vi *vi)
 {
 	return vi->nic->attributes.RDMAReadSupport & vi->attributes.ReliabilityLevel;
 }
 
-/* As region_of(), for the device to write there. The hints of a receive queue are only about regions where it may. */
-static const struct region_view *search_writable(struct workqueue *queue, uint32_t handle, struct region_hint *hint)
+/* As region_of(), perhaps for the device to write there. The hints of a receive queue are only about regions where it may. */
+static __attribute__((noinline))
+const struct region_view *search_region(struct workqueue *queue, uint32_t handle, struct region_hint *hint, bool writes)
 {
 	const struct region_view *region = region_of(queue->vi, handle, hint);
 
-	if (!region || !region->read_only)
+	if (!region || !(writes && region->read_only))
 		return region;
 	hint->version = 0;
 	log_error_ratelimited("nothing can come into the memory of handle %#x, which the device may only read: it is read-only, or "
@@ -29,29 +27,18 @@ static const struct region_view *search_writable(struct workqueue *queue, uint32
 	return NULL;
 }
 
-/*
- * The region of a segment of the VI's, or NULL: there is none, it has another tag, or the device shall write there and may not.
- * False when only a search could tell.
- */
-static inline __attribute__((always_inline))
-bool find_region(struct workqueue *queue, uint32_t handle, bool searches, bool writes,
-		 const struct region_view **region)
+/* The region of a segment of the VI's, or NULL: there is none, it has another tag, or the device shall write there and may not. */
+static inline const struct region_view *find_region(struct workqueue *queue, uint32_t handle, bool writes)
 {
 	struct region_hint *hint = hint_for(queue, handle);
 
 	if (region_hint_fits(&queue->vi->nic->regions, handle, hint) && !(writes && hint->view.read_only))
-		*region = &hint->view;
-	else if (searches)
-		*region = writes ? search_writable(queue, handle, hint) : region_of(queue->vi, handle, hint);
-	else
-		return false;
-	return true;
+		return &hint->view;
+	return search_region(queue, handle, hint, writes);
 }
 
-/* Inlined twice each: a fast version for regions that were seen just before, and one that `searches` the table. */
-static inline __attribute__((always_inline))
-uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-		   struct segment *segments, struct device_send *send, bool searches)
+uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+			      struct segment *segments, struct device_send *send)
 {
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint16_t control = READ_ONCE(descriptor->CS.Control);
@@ -71,8 +58,6 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 		if (!count || operation == VIP_CONTROL_OP_RESERVED ||
 		    (operation == VIP_CONTROL_OP_RDMAREAD && !may_rdma_read(queue->vi)))
 			return VIP_STATUS_FORMAT_ERROR;
-		if (operation == VIP_CONTROL_OP_RDMAREAD && !searches) /* regions have to be for writing, and hints do not say so */
-			return OTHER_REGION;
 		send->remote_address = address_bits(&data->Remote.Data);
 		send->remote_handle = data->Remote.Handle;
 		data++;
@@ -85,9 +70,7 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 
 		if (!here) /* its handle may be anything */
 			continue;
-		if (!find_region(queue, READ_ONCE(local->Handle), searches,
-				 searches && operation == VIP_CONTROL_OP_RDMAREAD, &region))
-			return OTHER_REGION;
+		region = find_region(queue, READ_ONCE(local->Handle), operation == VIP_CONTROL_OP_RDMAREAD);
 		if (!region || !within(region, address, here))
 			return VIP_STATUS_PROTECTION_ERROR;
 		*segment++ = (struct segment){address, here, region->key};
@@ -101,9 +84,8 @@ uint32_t read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 }
 
 /* A receive may reach past its region. That is an error only when data comes there. */
-static inline __attribute__((always_inline))
-uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-		      struct segment *segments, unsigned *segment_count, bool searches)
+uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
+				 struct segment *segments, unsigned *segment_count)
 {
 	const VIP_DESCRIPTOR_SEGMENT *data = descriptor->DS, *end;
 	uint32_t room = (uint32_t)queue->vi->attributes.MaxTransferSize;
@@ -122,8 +104,7 @@ uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 
 		if (!here)
 			continue;
-		if (!find_region(queue, READ_ONCE(local->Handle), searches, searches, &region))
-			return OTHER_REGION;
+		region = find_region(queue, READ_ONCE(local->Handle), true);
 		if (!region)
 			return VIP_STATUS_PROTECTION_ERROR;
 		if (here > room) /* no message is longer, but devices count the sum */
@@ -134,37 +115,4 @@ uint32_t read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
 	}
 	*segment_count = (unsigned)(segment - segments);
 	return 0;
-}
-
-static __attribute__((noinline)) uint32_t search_send(struct workqueue *queue,
-						      const VIP_DESCRIPTOR *descriptor,
-						      struct segment *segments,
-						      struct device_send *send)
-{
-	return read_send(queue, descriptor, segments, send, true);
-}
-
-uint32_t descriptor_read_send(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-			      struct segment *segments, struct device_send *send)
-{
-	uint32_t error = read_send(queue, descriptor, segments, send, false);
-
-	return error == OTHER_REGION ? search_send(queue, descriptor, segments, send) : error;
-}
-
-static __attribute__((noinline)) uint32_t search_receive(struct workqueue *queue,
-							 const VIP_DESCRIPTOR *descriptor,
-							 struct segment *segments,
-							 unsigned *segment_count)
-{
-	return read_receive(queue, descriptor, segments, segment_count, true);
-}
-
-uint32_t descriptor_read_receive(struct workqueue *queue, const VIP_DESCRIPTOR *descriptor,
-				 struct segment *segments, unsigned *segment_count)
-{
-	uint32_t error = read_receive(queue, descriptor, segments, segment_count, false);
-
-	return error == OTHER_REGION ? search_receive(queue, descriptor, segments, segment_count)
-				     : error;
 }
