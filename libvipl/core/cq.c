@@ -42,7 +42,6 @@ static struct cq *allocate_cq(void)
 	if (is_new)
 		lock_init(&cq->lock);
 	memset(&cq->is_public, 0, sizeof(*cq) - offsetof(struct cq, is_public));
-	entries_init(&cq->entries);
 	return cq;
 }
 
@@ -176,7 +175,7 @@ static bool suffices(struct cq *cq)
 	unsigned needed = 0;
 
 	pthread_mutex_lock(&cq->nic->lock);
-	for (uint32_t i = 0; i < cq->entries.queues_room; i++)
+	for (uint32_t i = 0; i < cq->entries.room; i++)
 		if (cq->entries.queues[i])
 			needed += cq->entries.queues[i]->depth;
 	pthread_mutex_unlock(&cq->nic->lock);
@@ -411,14 +410,6 @@ VIP_RETURN cq_wait(struct cq *cq, struct object *owner, struct timeout *timeout,
 
 /* ---- VipCQDone ---- */
 
-/* The CQ's lock is held, and released here: an entry of this queue was taken. */
-static __attribute__((noinline)) VIP_RETURN leave_with_waiting(struct cq *cq,
-							       struct workqueue *queue, bool polled)
-{
-	entries_add_waiting(&cq->entries, queue);
-	return cq_unlock_and_run(cq, &cq->object, polled, VIP_SUCCESS);
-}
-
 /* Takes the oldest entry, of which there is one. The CQ's lock is held, and released here. */
 static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *vi,
 				    VIP_BOOLEAN *is_receive)
@@ -427,8 +418,6 @@ static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *v
 
 	*vi = object_handle(&queue->vi->object);
 	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-	if (__builtin_expect(queue->waiting > 0, false))
-		return leave_with_waiting(cq, queue, polled);
 	return cq_unlock_and_run(cq, &cq->object, polled, VIP_SUCCESS);
 }
 

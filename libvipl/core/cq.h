@@ -29,11 +29,11 @@
 
 /* The completions that VipCQDone has not reported, in their order: see entries.h. */
 struct entries {
-	/* The places of the oldest entry and of the next one. Threads read them without the lock, see entries_move(). */
-	uint32_t *first, *last;
+	_Atomic uint32_t first, last; /* the oldest one, and the next one. Threads read them without the lock */
+	uint32_t *ring;		   /* the numbers of the queues */
+	uint32_t mask;		   /* the ring's size - 1 */
+	uint32_t room;		   /* the size of this table, a power of two, or 0: */
 	struct workqueue **queues; /* by their numbers; NULL where there is none */
-	uint32_t queues_room;	   /* the size of that table */
-	uint32_t spare;		   /* the place of the first entry while no ring has it */
 };
 
 struct cq {
@@ -188,7 +188,7 @@ static inline unsigned cq_outstanding(const struct cq *cq)
 /* So many completions may be there now, or fewer. Others may come without end. */
 static inline unsigned cq_most(const struct cq *cq)
 {
-	return cq->is_counted ? cq_outstanding(cq) : (cq->entries.queues_room + 1) * RECEIVE_DEPTH;
+	return cq->is_counted ? cq_outstanding(cq) : (cq->entries.room + 1) * RECEIVE_DEPTH;
 }
 /* Receives may stay for ever: they leave room for sends, which complete by themselves. */
 static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receive)

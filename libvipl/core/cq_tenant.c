@@ -42,7 +42,7 @@ static bool is_let(struct cq *cq)
 /* A thread is inside, where it may be for long, or takes an entry meanwhile. */
 static bool is_served(const struct cq *cq)
 {
-	const uint32_t *first = entries_first(&cq->entries);
+	const uint32_t first = entries_first(&cq->entries);
 
 	if (lock_seems_taken(&cq->lock))
 		return true;

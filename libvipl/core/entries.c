@@ -7,46 +7,53 @@
 #include <string.h>
 
 #include "base/cause.h"
-#include "cq.h"
-#include "nic.h"
 
-#define QUEUES_AT_FIRST 8u
-
-/* A number that no queue has. */
-static uint32_t find_free_number(const struct entries *entries)
+void entries_free(struct entries *entries)
 {
-	uint32_t number = 0;
-
-	while (number < entries->queues_room && entries->queues[number])
-		number++;
-	return number;
+	free(entries->queues);
+	free(entries->ring);
+	entries->queues = NULL;
+	entries->ring = NULL;
+	entries->room = 0;
 }
 
-/* 0 or errno. Nobody but the caller changes the table; others read it with the CQ's lock. */
-static int grow_queues(struct cq *cq)
+/* Room for twice as many queues. 0 or ENOMEM. Only the caller changes the table and the ring; others use them with the CQ's lock. */
+static int grow(struct cq *cq)
 {
 	struct entries *entries = &cq->entries;
-	struct workqueue **former = entries->queues;
-	uint32_t room = entries->queues_room ? 2 * entries->queues_room : QUEUES_AT_FIRST;
+	uint32_t former_mask = entries->mask, *former_ring = entries->ring;
+	struct workqueue **former_queues = entries->queues;
+	uint32_t room = entries->room ? 2 * entries->room : 1, mask = room * ENTRIES_MOST - 1;
 	struct workqueue **queues = zeroed(room, sizeof(*queues));
+	uint32_t *ring = zeroed((size_t)room * ENTRIES_MOST, sizeof(*ring));
 
-	if (!queues)
+	if (!queues || !ring) {
+		free(queues);
+		free(ring);
 		return ENOMEM;
-	if (former)
-		memcpy(queues, former, entries->queues_room * sizeof(*queues));
+	}
 	lock_acquire(&cq->lock);
+	if (entries->room)
+		memcpy(queues, former_queues, entries->room * sizeof(*queues));
+	for (uint32_t i = atomic_load(&entries->first); i != atomic_load(&entries->last); i++)
+		ring[i & mask] = former_ring[i & former_mask];
 	entries->queues = queues;
-	entries->queues_room = room;
+	entries->ring = ring;
+	entries->room = room;
+	entries->mask = mask;
 	lock_release(&cq->lock);
-	free(former);
+	free(former_queues);
+	free(former_ring);
 	return 0;
 }
 
 int entries_admit(struct cq *cq, struct workqueue *queue)
 {
-	uint32_t number = find_free_number(&cq->entries);
+	uint32_t number = 0;
 
-	if (number == cq->entries.queues_room && grow_queues(cq))
+	while (number < cq->entries.room && cq->entries.queues[number])
+		number++;
+	if (number == cq->entries.room && grow(cq))
 		return ENOMEM;
 	lock_acquire(&cq->lock);
 	queue->number = number;
@@ -55,54 +62,20 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 	return 0;
 }
 
-/*
- * Removes the queue's entries. Walks from the oldest entry of the CQ on, until it has found all of them. They are fewer than `left`
- * if workqueue_drop() has been called.
- */
-static void remove_all_of(struct entries *entries, const struct workqueue *queue)
-{
-	uint32_t left = atomic_load(&queue->done) - queue->reported - queue->waiting;
-	uint32_t *entry = entries->first;
-
-	if (!left)
-		return;
-	for (uint32_t i = 0; i < entries->queues_room; i++)
-		if (entries->queues[i])
-			entries->queues[i]->passed = entries->queues[i]->reported;
-	while (left && entry != entries->last) {
-		struct workqueue *of = entries->queues[*entry];
-		uint32_t *next = &ring_at(of, of->passed++)->next;
-
-		if (of != queue) {
-			entry = next;
-			continue;
-		}
-		*entry = *next;
-		if (entries->last == next)
-			entries_move(&entries->last, entry);
-		left--;
-	}
-}
-
-/* Moves the oldest entry to `spare`, because its place may be in a ring that is about to go. */
-static void leave_rings(struct entries *entries)
-{
-	entries->spare = *entries->first;
-	if (entries_are_none(entries))
-		entries_move(&entries->last, &entries->spare);
-	entries_move(&entries->first, &entries->spare);
-}
-
 void entries_dismiss(struct cq *cq, struct workqueue *queue)
 {
 	struct entries *entries = &cq->entries;
+	uint32_t first, last, kept;
 
 	lock_acquire(&cq->lock);
-	leave_rings(entries);
-	if (atomic_load_explicit(&cq->handle, memory_order_relaxed))
-		remove_all_of(entries, queue);
-	else
-		entries_move(&entries->last, entries->first); /* the CQ goes, too, and no thread takes an entry any more */
+	first = kept = atomic_load(&entries->first);
+	last = atomic_load(&entries->last);
+	if (!atomic_load(&cq->handle)) /* the CQ goes, too, and no thread takes an entry any more */
+		last = first;
+	for (uint32_t i = first; queue->entries && i != last; i++)
+		if (entries->ring[i & entries->mask] != queue->number)
+			entries->ring[kept++ & entries->mask] = entries->ring[i & entries->mask];
+	atomic_store(&entries->last, queue->entries ? kept : last);
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
 }

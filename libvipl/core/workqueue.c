@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The ring of posted descriptors: making it, and completing what the device has done. */
-#include "workqueue.h"
+#include "workqueue_internal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -100,7 +100,7 @@ static inline uint32_t complete_oldest(struct workqueue *queue, uint32_t done, b
 	if (cq->is_public) {
 		if (retires)
 			cq_release_entries(cq, 1);
-		entries_add(&cq->entries, queue, done + 1, posted);
+		entries_add(&cq->entries, queue);
 	}
 	return status;
 }

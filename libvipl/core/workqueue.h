@@ -36,7 +36,6 @@ enum queue_mode {
 struct posted {
 	VIP_DESCRIPTOR *descriptor;
 	uint32_t status; /* its operation; once it is done, what was written into it */
-	uint32_t next;	 /* after the entry that is kept here: see entries.h */
 };
 
 /* One thread may post while another completes. So what they write is on different cache lines. */
@@ -70,9 +69,8 @@ struct workqueue {
 	_Atomic uint32_t done;
 	_Atomic uint32_t parts; /* requests under way that are not the last of their descriptor; counted up with the queue's lock */
 	uint32_t part_error; /* of a part of the descriptor at `done` */
-	uint32_t reported;	     /* by VipCQDone, of a VIPL CQ: not yet those in [reported, done) */
-	uint32_t waiting;	     /* so many of the last of these wait for entries: see entries.h */
-	uint32_t passed;	     /* for entries_dismiss(), which walks through the CQ's entries */
+	uint32_t entries;	     /* in a VIPL CQ */
+	uint32_t waiting;	     /* completions that wait for an entry there: see entries.h */
 	uint32_t orphaned;	     /* requests that the device had when workqueue_drop() emptied the ring for good */
 	struct queue_backlog backlog;
 };

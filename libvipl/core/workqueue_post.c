@@ -223,7 +223,7 @@ static inline void append_posted(struct workqueue *queue, uint32_t tail, uint32_
 	struct posted *posted = ring_at(queue, tail);
 
 	descriptor->CS.Status = 0;
-	posted->descriptor = descriptor; /* and `next` stays: it is the CQ's */
+	posted->descriptor = descriptor;
 	posted->status = operation;
 	atomic_store_explicit(&queue->tail, tail + 1, memory_order_release);
 }

@@ -139,7 +139,30 @@ TEST_F(CqEntries, OfADestroyedViVanishFromAmongThoseOfOthers)
 	}
 }
 
-// The entry that was taken last may be kept in the place of the destroyed VI.
+// The ring gets room for another VI while the entries are at its end and at its beginning.
+TEST_F(CqEntries, StayInTheirOrderWhenAViJoins)
+{
+	a = make_receiver(from_a);
+	for (size_t i = 0; i < 2 * size_t{1024} - 8; i++) { // places of both queues
+		VIP_DESCRIPTOR *d = nullptr;
+		Entry entry;
+
+		deliver(from_a, a);
+		ASSERT_EQ(VipCQDone(cq, &entry.first, &entry.second), VIP_SUCCESS);
+		ASSERT_EQ(VipRecvDone(a, &d), VIP_SUCCESS);
+	}
+	Vis expected;
+	for (size_t i = 0; i < 16; i++) {
+		deliver(from_a, a);
+		expected.push_back(a);
+	}
+	b = make_receiver(from_b);
+	deliver(from_b, b);
+	deliver(from_a, a);
+	expected.insert(expected.end(), {b, a});
+	EXPECT_EQ(vis_told(), expected);
+}
+
 TEST_F(CqEntries, GoOnWhenTheViIsDestroyedThatWasToldLast)
 {
 	for (bool more : {false, true}) {
@@ -178,7 +201,7 @@ TEST_F(CqEntries, StayWhenDescriptorsAreTakenWithoutThem)
 	EXPECT_EQ(vis_told(), (Vis{b, a, a, b}));
 }
 
-// They count as done, and have no entries. What lies behind the last entry names a queue that is gone.
+// They count as done, and have no entries.
 TEST_F(CqEntries, OfOthersStayWhenAViIsDestroyedWhoseDescriptorsWereForgotten)
 {
 	Vi gone = make_vi(nullptr, cq);
