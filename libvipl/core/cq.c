@@ -136,7 +136,7 @@ static bool has_something(struct cq *cq)
 	return cq->is_public ? !entries_are_none(&cq->entries) : queue_has_done(cq->own);
 }
 
-VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc)
+VIP_RETURN cq_unlock_and_submit_slowly(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc)
 {
 	/* The owner is there, because the lock is held or the caller has a reference. */
 	bool held = object_hold(owner), submit;
@@ -193,7 +193,7 @@ int cq_make_room(struct cq *cq, VIP_ULONG entries)
 		error = grow_device_cq(cq, (unsigned)entries);
 		backlogs_have_room(&cq->backlogs);
 	}
-	cq_unlock_and_run(cq, &cq->object, false, VIP_SUCCESS);
+	cq_unlock_and_submit(cq, &cq->object, false, VIP_SUCCESS);
 	if (error == EOPNOTSUPP && suffices(cq))
 		return 0;
 	if (error)
@@ -252,7 +252,7 @@ void cq_catch_up(struct cq *cq)
 void cq_serve(struct cq *cq, struct object *owner)
 {
 	lock_acquire(&cq->lock);
-	cq_unlock_and_run(cq, owner, cq_poll_locked(cq), VIP_NOT_DONE);
+	cq_unlock_and_submit(cq, owner, cq_poll_locked(cq), VIP_NOT_DONE);
 }
 
 /*
@@ -309,7 +309,7 @@ void cq_leave_to_others(struct cq *cq, struct object *owner)
 	}
 	if (!cq_enter(cq))
 		return;
-	cq_unlock_and_run(cq, owner, true, cq_poll_locked(cq) ? VIP_NOT_DONE : VIP_SUCCESS);
+	cq_unlock_and_submit(cq, owner, true, cq_poll_locked(cq) ? VIP_NOT_DONE : VIP_SUCCESS);
 }
 
 #define LOOK_NSEC NSEC_PER_SEC /* no thread sleeps longer without looking, also whether it is cancelled */
@@ -418,7 +418,7 @@ static inline VIP_RETURN take_entry(struct cq *cq, bool polled, VIP_VI_HANDLE *v
 
 	*vi = object_handle(&queue->vi->object);
 	*is_receive = queue->is_receive ? VIP_TRUE : VIP_FALSE;
-	return cq_unlock_and_run(cq, &cq->object, polled, VIP_SUCCESS);
+	return cq_unlock_and_submit(cq, &cq->object, polled, VIP_SUCCESS);
 }
 
 /* Polls, and takes the oldest entry if there is one then. The CQ's lock is held, and released here. */
@@ -427,7 +427,7 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take_entry(struct cq *cq, V
 	bool polled = cq_poll_locked(cq);
 
 	return entries_are_none(&cq->entries)
-		       ? cq_unlock_and_run(cq, &cq->object, polled, VIP_NOT_DONE)
+		       ? cq_unlock_and_submit(cq, &cq->object, polled, VIP_NOT_DONE)
 		       : take_entry(cq, polled, vi, is_receive);
 }
 

@@ -110,17 +110,17 @@ static inline void cq_kick(struct cq *cq)
 		cq_wake(cq, false);
 }
 
-VIP_RETURN cq_unlock_and_run_slowly(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc);
+VIP_RETURN cq_unlock_and_submit_slowly(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc);
 /*
  * Releases the CQ's lock after a look. Wakes another thread if there is something for it. Submits backlogs that there is
  * room for. Meanwhile the `owner`, the CQ or the VI, keeps the CQ alive. Returns `rc`.
  */
-static inline VIP_RETURN cq_unlock_and_run(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc)
+static inline VIP_RETURN cq_unlock_and_submit(struct cq *cq, struct object *owner, bool completed, VIP_RETURN rc)
 {
 	/* A thread that begins to wait after this looks once more, with the lock. */
 	completed = completed && atomic_load_explicit(&cq->waiters, memory_order_relaxed);
 	if (__builtin_expect(completed | cq->backlogs.pending, false))
-		return cq_unlock_and_run_slowly(cq, owner, completed, rc);
+		return cq_unlock_and_submit_slowly(cq, owner, completed, rc);
 	lock_release(&cq->lock);
 	return rc;
 }

@@ -40,7 +40,7 @@ static bool is_let(struct cq *cq)
 }
 
 /* A thread is inside, where it may be for long, or takes an entry meanwhile. */
-static bool is_served(const struct cq *cq)
+static bool is_in_use(const struct cq *cq)
 {
 	const uint32_t first = entries_first(&cq->entries);
 
@@ -66,7 +66,7 @@ static bool give_way(struct cq *cq, const struct cq_look *look, struct timeout *
 {
 	for (unsigned rests = 0; rests < RESTS && is_let(cq); rests++) {
 		int64_t left = deadline_left(timeout_deadline(timeout));
-		bool goes_on = is_served(cq);
+		bool goes_on = is_in_use(cq);
 
 		if (seems_empty(cq, look)) /* so the tenant has nothing to do */
 			return false;

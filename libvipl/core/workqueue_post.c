@@ -196,7 +196,7 @@ static __attribute__((noinline)) VIP_RETURN submit_posted(struct workqueue *queu
 
 	if (completed) {
 		lock_acquire(&queue->cq->lock);
-		cq_unlock_and_run(queue->cq, &vi->object, true, VIP_SUCCESS);
+		cq_unlock_and_submit(queue->cq, &vi->object, true, VIP_SUCCESS);
 		vi_put(vi);
 	}
 	return VIP_SUCCESS;

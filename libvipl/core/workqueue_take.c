@@ -36,7 +36,7 @@ static __attribute__((noinline)) VIP_RETURN tell_error(struct workqueue *queue, 
 	struct vi *vi = queue->vi;
 	bool held = object_hold(&vi->object);
 
-	cq_unlock_and_run(cq, &vi->object, polled, VIP_SUCCESS);
+	cq_unlock_and_submit(cq, &vi->object, polled, VIP_SUCCESS);
 	if (held) {
 		workqueue_lock(&vi->send); /* so that the next post looks whether the VI is broken */
 		workqueue_unlock(&vi->send);
@@ -53,7 +53,7 @@ static inline VIP_RETURN take_head(struct workqueue *queue, struct cq *cq, uint3
 {
 	VIP_RETURN rc = take_done(queue, head, descriptor);
 
-	return rc == VIP_SUCCESS ? cq_unlock_and_run(cq, &queue->vi->object, polled, rc) : tell_error(queue, cq, polled);
+	return rc == VIP_SUCCESS ? cq_unlock_and_submit(cq, &queue->vi->object, polled, rc) : tell_error(queue, cq, polled);
 }
 
 /* Polls, and takes the head if it is done then. */
@@ -65,7 +65,7 @@ static __attribute__((noinline)) VIP_RETURN poll_and_take(struct cq *cq, VIP_DES
 
 	if (head != atomic_load_explicit(&queue->done, memory_order_relaxed))
 		return take_head(queue, cq, head, polled, descriptor);
-	return cq_unlock_and_run(cq, &queue->vi->object, polled, take_nothing(queue, descriptor));
+	return cq_unlock_and_submit(cq, &queue->vi->object, polled, take_nothing(queue, descriptor));
 }
 
 static inline VIP_RETURN take_own(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor, struct workqueue *queue,
@@ -114,7 +114,7 @@ static __attribute__((noinline)) VIP_RETURN take_with_cq(struct workqueue *queue
 	rc = has_done ? take_done(queue, atomic_load_explicit(&queue->head, memory_order_relaxed), descriptor)
 		      : take_nothing(queue, descriptor);
 	lock_release(&queue->lock);
-	return has_done && rc != VIP_SUCCESS ? tell_error(queue, cq, polled) : cq_unlock_and_run(cq, &queue->vi->object, polled, rc);
+	return has_done && rc != VIP_SUCCESS ? tell_error(queue, cq, polled) : cq_unlock_and_submit(cq, &queue->vi->object, polled, rc);
 }
 
 static inline VIP_RETURN take_shared(VIP_VI_HANDLE handle, VIP_DESCRIPTOR **descriptor, struct workqueue *queue)
