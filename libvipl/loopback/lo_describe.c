@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the ends of a connection tell each other of their data path: docs/LOOPBACK.md. */
-#include "describe.h"
-
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -10,7 +10,6 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "describe.h"
 #include "loopback.h"
 
 #define NAME "via_lo"

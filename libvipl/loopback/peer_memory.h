@@ -6,14 +6,11 @@
 #ifndef VIPL_LOOPBACK_PEER_MEMORY_H
 #define VIPL_LOOPBACK_PEER_MEMORY_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/queue.h>
 #include <sys/types.h>
 
 #include "device.h"
-
-#define NONCE_BYTES 16
+#include "link.h"
 
 /* A page of our own, by which peers recognise this process. It holds the nonce. A child of fork() does not get it. */
 struct nonce_page {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "loopback/describe.h"
 #include "loopback/loopback.h"
 
 bool local_describe(struct description *own, bool accepts)
