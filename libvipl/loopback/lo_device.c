@@ -14,43 +14,41 @@
 
 #define NAME "via_lo"
 
-static int open_regions(struct loopback_device *device)
+/* 0 or errno. What has been made is closed by loopback_close(). */
+static int open_files(struct loopback_device *device)
 {
-	int error, fd;
+	int fd, error;
 
-	device->generations = zeroed(TABLE_REGIONS, sizeof(*device->generations));
-	if (!device->generations)
-		return ENOMEM;
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
+	if (device->base.event_fd < 0)
+		return errno;
 	device->regions = region_entries_create(&fd);
-	if (device->regions) {
-		fd_share(&device->regions_file, fd);
-		return 0;
-	}
-	error = errno;
-	free(device->generations);
-	return error;
-}
-
-static void close_regions(struct loopback_device *device)
-{
-	region_entries_unmap(device->regions);
-	fd_close_shared(&device->regions_file);
-	free(device->generations);
-}
-
-/* Watches a file descriptor that has just been made, or not, and takes it. 0 or errno. */
-static int watch_new(struct loopback_device *device, struct watch *watch, int fd,
-		     void (*ready)(struct watch *watch))
-{
-	int error;
-
+	if (!device->regions)
+		return errno;
+	fd_share(&device->regions_file, fd);
+	fd = fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create()");
 	if (fd < 0)
 		return errno;
-	watch->ready = ready;
-	error = watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
+	error = watch_begin(device->base.event_fd, &device->timer, fd, EPOLLIN);
 	if (error)
 		close(fd);
 	return error;
+}
+
+static void loopback_close(struct device *base)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+
+	fd_close(watch_end(base->event_fd, &device->timer));
+	if (device->regions) {
+		region_entries_unmap(device->regions);
+		fd_close_shared(&device->regions_file);
+	}
+	fd_close(base->event_fd);
+	nonce_page_destroy(device->nonce_page);
+	pthread_mutex_destroy(&device->news.lock);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
 }
 
 static enum opening loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
@@ -67,53 +65,23 @@ static enum opening loopback_open(const char *name, unsigned index, struct nic *
 		return OPENING_FAILED;
 	}
 	device->base.ops = &loopback_device_ops;
-	device->nic = nic;
-	TAILQ_INIT(&device->cqs);
-	device->nonce_page = nonce_page_create();
 	device->base.version = LOOPBACK_VERSION;
 	device->base.host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
+	device->nic = nic;
+	device->timer = (struct watch){.fd = -1, .ready = loopback_timer_ready};
+	device->nonce_page = nonce_page_create();
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->news.lock, NULL);
 	TAILQ_INIT(&device->news.endpoints);
-	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
-	error = device->base.event_fd < 0 ? errno : 0;
-	if (error)
-		goto free_device;
-	error = open_regions(device);
-	if (error)
-		goto close_events;
-	error = watch_new(device, &device->timer,
-			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create()"),
-			  loopback_timer_ready);
-	if (error)
-		goto close_regions;
+	TAILQ_INIT(&device->cqs);
+	error = open_files(device);
+	if (error) {
+		log_error("cannot open the loopback NIC: %s", failure(error));
+		loopback_close(&device->base);
+		return OPENING_FAILED;
+	}
 	*out = &device->base;
 	return OPENING_DONE;
-
-close_regions:
-	close_regions(device);
-close_events:
-	fd_close(device->base.event_fd);
-free_device:
-	log_error("cannot open the loopback NIC: %s", failure(error));
-	pthread_mutex_destroy(&device->news.lock);
-	pthread_mutex_destroy(&device->lock);
-	nonce_page_destroy(device->nonce_page);
-	free(device);
-	return OPENING_FAILED;
-}
-
-static void loopback_close(struct device *base)
-{
-	struct loopback_device *device = (struct loopback_device *)base;
-
-	fd_close(watch_end(base->event_fd, &device->timer));
-	close_regions(device);
-	fd_close(base->event_fd);
-	nonce_page_destroy(device->nonce_page);
-	pthread_mutex_destroy(&device->news.lock);
-	pthread_mutex_destroy(&device->lock);
-	free(device);
 }
 
 static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,

@@ -52,7 +52,7 @@ struct loopback_device {
 	struct fd_shared regions_file;
 	uint32_t next_region;  /* where the search for a free entry begins */
 	uint32_t next_domain;
-	uint32_t *generations; /* of the entries */
+	uint32_t generations[TABLE_REGIONS]; /* of the entries */
 };
 
 struct loopback_domain {
