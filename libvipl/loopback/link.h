@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #define LOOPBACK_VERSION 10
 
@@ -206,8 +207,14 @@ static inline bool lane_bring(struct lane *lane, uint64_t *known, const volatile
 }
 
 struct region_entries *region_entries_create(int *fd);
-/* The mapping is read-only. Whoever maps a peer's table or page again gets the same mapping. */
-const struct region_entries *region_entries_map(int fd);
-void region_entries_unmap(const struct region_entries *entries);
+void region_entries_unmap(struct region_entries *entries);
+
+/* The region tables and pages of a device's peers; guarded by the NIC's lock. */
+LIST_HEAD(peer_files, peer_file);
+
+/* [nic] Whoever maps a file again gets the same mapping. */
+void *peer_file_map(struct peer_files *files, int fd, size_t size, int protection);
+/* [nic] `memory` may be NULL. */
+void peer_file_unmap(struct peer_files *files, const void *memory);
 
 #endif

@@ -2,6 +2,7 @@
 /* What the ends of a connection tell each other of their data path: docs/LOOPBACK.md. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/config.h"
@@ -36,13 +37,17 @@ void loopback_describe(struct device_endpoint *base, struct description *own)
 static int adopt_peer(struct loopback_endpoint *endpoint, const struct path_description *path,
 		      const struct description *peer)
 {
+	struct peer_files *files = &endpoint->device->peer_files;
+
 	if (path->queue > PAGE_QUEUES || peer->fd_count < (path->queue ? 2 : 1))
 		return EPROTO;
-	endpoint->peer_regions = region_entries_map(peer->fds[0]);
+	endpoint->peer_regions = peer_file_map(files, peer->fds[0], sizeof(struct region_entries), PROT_READ);
 	if (!endpoint->peer_regions)
 		return errno;
 	endpoint->peer_queue = path->queue - 1;
-	endpoint->peer_page = path->queue ? cq_page_map(peer->fds[1]) : NULL;
+	endpoint->peer_page = NULL;
+	if (path->queue)
+		endpoint->peer_page = peer_file_map(files, peer->fds[1], sizeof(struct cq_page), PROT_READ | PROT_WRITE);
 	if (path->queue && !endpoint->peer_page)
 		return errno;
 	endpoint->peer_domain = path->domain;

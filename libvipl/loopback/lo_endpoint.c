@@ -323,8 +323,6 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 	if (link)
 		link_unmap(link);
 	peer_memory_close(memory);
-	if (regions)
-		region_entries_unmap(regions);
-	if (page)
-		cq_page_unmap(page);
+	peer_file_unmap(&endpoint->device->peer_files, regions);
+	peer_file_unmap(&endpoint->device->peer_files, page);
 }

@@ -2,20 +2,17 @@
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
 #include "base/fd.h"
-#include "base/forks.h"
 #include "base/log.h"
 #include "cq_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -160,92 +157,53 @@ static void *map_file(int fd, const struct stat *status, size_t size, int protec
 	return NULL;
 }
 
-/* Memory of a peer process that is mapped once, for all connections with it. */
+/* A peer's table or page. */
 struct peer_file {
 	LIST_ENTRY(peer_file) in_files;
 	dev_t device; /* these two name the file as long as it is mapped */
 	ino_t number;
-	size_t size;
-	int protection;
 	unsigned users;
+	size_t size;
 	void *memory;
 };
 
-static LIST_HEAD(, peer_file) peer_files;
-static pthread_mutex_t peer_files_lock = PTHREAD_MUTEX_INITIALIZER; /* no lock is taken while it is held */
-
-static struct peer_file *find_file(const struct stat *status, size_t size, int protection)
-{
-	struct peer_file *file;
-
-	LIST_FOREACH (file, &peer_files, in_files)
-		if (file->device == status->st_dev && file->number == status->st_ino && file->size == size &&
-		    file->protection == protection)
-			break;
-	return file;
-}
-
-/* The lock is held. NULL and errno on failure. */
-static struct peer_file *add_file(int fd, const struct stat *status, size_t size, int protection)
-{
-	struct peer_file *file = zeroed(1, sizeof(*file));
-
-	if (!file)
-		return NULL;
-	*file = (struct peer_file){.device = status->st_dev, .number = status->st_ino, .size = size, .protection = protection};
-	file->memory = map_file(fd, status, size, protection, true);
-	if (file->memory) {
-		LIST_INSERT_HEAD(&peer_files, file, in_files);
-		return file;
-	}
-	free(file);
-	return NULL;
-}
-
-/* The child has them, too. */
-static void forget_nothing(void)
-{
-}
-
-LOCK_OVER_FORKS(files, peer_files_lock, forget_nothing)
-
-static void *map_once(int fd, size_t size, int protection)
+void *peer_file_map(struct peer_files *files, int fd, size_t size, int protection)
 {
 	struct peer_file *file;
 	struct stat status;
-	void *memory = NULL;
 
 	if (!get_status(fd, &status))
 		return NULL;
-	files_lock();
-	file = find_file(&status, size, protection);
+	LIST_FOREACH (file, files, in_files)
+		if (file->device == status.st_dev && file->number == status.st_ino && file->size == size) {
+			file->users++;
+			return file->memory;
+		}
+	file = zeroed(1, sizeof(*file));
 	if (!file)
-		file = add_file(fd, &status, size, protection);
-	if (file) {
-		file->users++;
-		memory = file->memory;
+		return NULL;
+	*file = (struct peer_file){.device = status.st_dev, .number = status.st_ino, .users = 1, .size = size};
+	file->memory = map_file(fd, &status, size, protection, true);
+	if (!file->memory) {
+		free(file);
+		return NULL;
 	}
-	pthread_mutex_unlock(&peer_files_lock);
-	return memory;
+	LIST_INSERT_HEAD(files, file, in_files);
+	return file->memory;
 }
 
-/* The memory may be our own as well. */
-static void unmap(const void *memory, size_t size)
+void peer_file_unmap(struct peer_files *files, const void *memory)
 {
 	struct peer_file *file;
 
-	pthread_mutex_lock(&peer_files_lock);
-	LIST_FOREACH (file, &peer_files, in_files)
+	LIST_FOREACH (file, files, in_files)
 		if (file->memory == memory)
 			break;
-	if (file && !--file->users) {
-		LIST_REMOVE(file, in_files);
-		free(file);
-		file = NULL;
-	}
-	if (!file)
-		munmap((void *)(uintptr_t)memory, size);
-	pthread_mutex_unlock(&peer_files_lock);
+	if (!file || --file->users)
+		return;
+	LIST_REMOVE(file, in_files);
+	munmap(file->memory, file->size);
+	free(file);
 }
 
 uint64_t link_known(void)
@@ -311,29 +269,14 @@ struct region_entries *region_entries_create(int *fd)
 			   F_SEAL_FUTURE_WRITE, fd);
 }
 
-const struct region_entries *region_entries_map(int fd)
+void region_entries_unmap(struct region_entries *entries)
 {
-	return map_once(fd, sizeof(struct region_entries), PROT_READ);
-}
-
-void region_entries_unmap(const struct region_entries *entries)
-{
-	unmap(entries, sizeof(*entries));
+	munmap(entries, sizeof(*entries));
 }
 
 struct cq_page *cq_page_create(int *fd)
 {
 	return create_file("vipl-cq", sizeof(struct cq_page), sizeof(struct cq_page), 0, fd);
-}
-
-struct cq_page *cq_page_map(int fd)
-{
-	return map_once(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
-}
-
-void cq_page_unmap(struct cq_page *page)
-{
-	unmap(page, sizeof(*page));
 }
 
 void cq_page_blank(struct cq_page *page)

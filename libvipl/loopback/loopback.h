@@ -43,6 +43,7 @@ struct loopback_device {
 	_Atomic uint32_t dereg_epoch;
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
 	struct peer_memories peer_memories;
+	struct peer_files peer_files;
 
 	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
 
