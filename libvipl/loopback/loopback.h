@@ -36,9 +36,7 @@ struct loopback_device {
 	struct watch timer;
 	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers wake the agent */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
-	atomic_bool is_looking; /* the agent is polling */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
-	bool ticks_slowly;	/* without `ticks` it ticks each second: a CQ's page has peers; guarded by the NIC's lock */
 	/* Counts deregistrations of our own regions. Cached regions are valid until it changes. */
 	_Atomic uint32_t dereg_epoch;
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
