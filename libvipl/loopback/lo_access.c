@@ -11,7 +11,7 @@
 
 #include "base/deadline.h"
 #include "base/futex.h"
-#include "loopback.h"
+#include "order.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC NSEC_PER_SEC
@@ -77,6 +77,7 @@ bool loopback_endpoint_is_still(struct device_endpoint *base, bool stops)
 	if (!stops)
 		endpoint->socket = -1;
 	pthread_mutex_unlock(&device->lock);
+	order_call(endpoint->receive_cq, &endpoint->receiving); /* another peer of the CQ may have cleared the bit of this queue */
 	return is_still && !atomic_load_explicit(&endpoint->is_copying, memory_order_acquire);
 }
 

@@ -184,10 +184,15 @@ struct loopback_endpoint {
 	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq; /* if that is for one queue */
 	LIST_ENTRY(loopback_endpoint) in_linked;
 	TAILQ_ENTRY(loopback_endpoint) in_cq_linked;
-	struct link *link; /* NULL: none */
 	atomic_bool stopped;
+
+	/* From here to `arrays` all is of the connection, and 0 without one. */
+	struct link *link; /* NULL: none */
 	bool is_careful;	/* the program may have protected its memory: copies_carefully() */
+	bool shares;	   /* the peer's receive queue or our send queue is on a VIPL CQ */
 	uint32_t short_most;	/* up to this length messages are inline, and copied without more care */
+	atomic_bool must_wake_peer; /* the agent, in place of a thread that has failed to */
+	_Atomic uint32_t fault; /* loopback_fault: the agent ends the connection for it */
 
 	/* From the peer's description. */
 	const struct region_entries *peer_regions;
@@ -202,7 +207,6 @@ struct loopback_endpoint {
 	uint32_t taken;	  /* receives of the peer */
 	uint32_t written; /* messages */
 	uint32_t limit;	  /* messages before this have room, and their memory is there: lane_look() */
-	bool shares; /* the peer's receive queue or our send queue is on a VIPL CQ */
 	uint64_t ring_written, ring_limit; /* the same of the ring: lane_ring_room() */
 	uint64_t out_known;	    /* the steps that are known to be there */
 	uint32_t accepted;	    /* sends */
@@ -212,8 +216,7 @@ struct loopback_endpoint {
 	atomic_bool is_pending;	    /* posting sets it, and with it leaves the send to polling, which clears it */
 	struct loopback_pending pending;
 	uint32_t stamps[SEND_STAMPS]; /* of the sends that are finished and not reported; a ring */
-	struct loopback_source sending; /* this and what follows: the send CQ's lock guards it */
-	LIST_ENTRY(loopback_endpoint) in_pending;
+	LIST_ENTRY(loopback_endpoint) in_pending; /* this and what follows: the send CQ's lock guards it */
 	bool is_listed; /* in the CQ's list of endpoints with pending sends */
 	bool failure_reported;
 	_Atomic uint32_t reported;
@@ -227,7 +230,6 @@ struct loopback_endpoint {
 	uint32_t offset;    /* the bytes that have come of a message in parts */
 	bool part_failed;   /* there is no place for it */
 	bool rx_stopped;	    /* nothing is taken any more after an error */
-	_Atomic uint32_t fault; /* loopback_fault: the agent ends the connection for it */
 
 	/* Posting receives: the receive queue's lock guards it. */
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
@@ -239,8 +241,9 @@ struct loopback_endpoint {
 	struct loopback_arrays *arrays;
 	struct cached_region region_cache[CACHED_REGIONS];
 
-	struct loopback_source receiving; /* in the receive CQ */
-	uint32_t queue;			  /* its number in the page of that */
+	alignas(CACHE_LINE) struct loopback_source sending; /* in the send CQ */
+	alignas(CACHE_LINE) struct loopback_source receiving; /* in the receive CQ */
+	uint32_t queue; /* its number in the page of that */
 
 	/* Ending, and taking back memory: lo_access.c. */
 	atomic_bool is_closing; /* no access of ours begins */
@@ -251,7 +254,6 @@ struct loopback_endpoint {
 	/* For the agent: lo_wake.c. */
 	TAILQ_ENTRY(loopback_endpoint) in_news; /* these two are guarded by the lock of the news */
 	bool has_news;
-	atomic_bool must_wake_peer; /* in place of a thread that has failed to */
 
 	/* Connecting: the NIC's lock guards it. */
 	int link_fd; /* of a link that is not described yet, or -1 */
@@ -357,6 +359,9 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config);
 void loopback_endpoint_destroy(struct device_endpoint *endpoint);
 int loopback_endpoint_prepare(struct device_endpoint *endpoint);
+void loopback_describe(struct device_endpoint *endpoint, struct description *own);
+int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
+		   const struct connect_info *peer, struct description *description);
 void loopback_endpoint_stop(struct device_endpoint *endpoint);
 void loopback_endpoint_reset(struct device_endpoint *endpoint);
 /* The caller has all locks: loopback.h's first lines. See copies_carefully(). */
@@ -422,13 +427,10 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 											: NULL;
 }
 
-/* lo_rendezvous.c, lo_describe.c: see device_ops. */
+/* lo_rendezvous.c: see device_ops. */
 unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			unsigned number, struct place at[PLACE_ADDRESSES]);
 bool loopback_admit(struct device *device, int fd, struct description *peer);
 void loopback_tell_no_match(const struct discriminator *wanted);
-void loopback_describe(struct device_endpoint *endpoint, struct description *own);
-int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
-		   const struct connect_info *peer, struct description *description);
 
 #endif
