@@ -95,36 +95,33 @@ static void *create_file(const char *name, size_t size, size_t allocated, int se
 #define BLOCK	    512	      /* the unit of st_blocks */
 #define MOST_BEHIND 0x1000000 /* bytes behind the end; with a few large pages there are some */
 
-/*
- * The status of a file in memory of a fixed size, or false and errno. Only a call that is refused is worth a line: the
- * caller names the connection.
- */
+/* Only a call that is refused is worth a line: the caller names the connection. Returns false, and errno as it is. */
+static bool cannot_check(const char *call)
+{
+	int error = cause(call, errno);
+
+	log_error_ratelimited("cannot check a peer's memory: %s", failure(error));
+	errno = error;
+	return false;
+}
+
+/* The status of a file in memory of a fixed size, or false and errno. */
 static bool get_status(int fd, struct stat *status)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
-	const char *call = NULL;
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0 && is_refused(errno))
-		log_error_ratelimited("cannot check a peer's memory: %s", failure_of("fcntl(F_GET_SEALS)", errno));
-	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
-	if (seals < 0 || (seals & needed) != needed) {
-		errno = EPROTO;
-		return false;
-	}
-	if (fstatfs(fd, &file_system))
-		call = "fstatfs()";
-	else if (fstat(fd, status))
-		call = "fstat()";
-	if (call) {
-		int error = cause(call, errno);
-
-		log_error_ratelimited("cannot check a peer's memory: %s", failure_of(call, error));
-		errno = error;
-		return false;
-	}
+		cannot_check("fcntl(F_GET_SEALS)");
 	errno = EPROTO;
+	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
+	if (seals < 0 || (seals & needed) != needed)
+		return false;
+	if (fstatfs(fd, &file_system))
+		return cannot_check("fstatfs()");
+	if (fstat(fd, status))
+		return cannot_check("fstat()");
 	/* Not on huge pages, which may run out when they are touched. */
 	return file_system.f_type == TMPFS_MAGIC;
 }
