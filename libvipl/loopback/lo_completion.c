@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "order.h"
-#include "report.h"
 
 #define CQ_CAPACITY (1u << 30) /* entries are kept nowhere, so there is room for any number */
 

@@ -29,7 +29,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "order.h"
-#include "report.h"
 
 #define TICK_MSEC	 10
 #define SLOW_TICK_MSEC	 1000
