@@ -28,7 +28,7 @@
 struct path_description {
 	uint32_t domain;
 	uint32_t queue; /* the number of the receive queue in its CQ's page, plus 1; 0: no page */
-	uint64_t nonce_address; /* where the sender has the nonce in its memory: peer_memory.h */
+	uint64_t nonce_address; /* where the sender has the nonce in its memory: struct nonce_page */
 	uint8_t nonce[NONCE_BYTES];
 };
 

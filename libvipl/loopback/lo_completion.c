@@ -59,16 +59,6 @@ void loopback_cq_destroy(struct device_cq *base)
 		free(cq);
 }
 
-int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
-		     unsigned *capacity)
-{
-	(void)device;
-	(void)cq;
-	(void)entries;
-	(void)capacity;
-	return ENOSPC;
-}
-
 /* Both looks are short, since most find nothing. */
 static inline int look_at_receives(struct loopback_endpoint *endpoint)
 {

@@ -140,12 +140,6 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 	aligned_free(endpoint);
 }
 
-int loopback_endpoint_prepare(struct device_endpoint *base)
-{
-	atomic_store(&((struct loopback_endpoint *)base)->stopped, false);
-	return 0;
-}
-
 /* ---- connecting ---- */
 
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
@@ -304,7 +298,7 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 /* No thread posts, and only the caller has the link. */
 static void forget_link(struct loopback_endpoint *endpoint)
 {
-	const size_t first = offsetof(struct loopback_endpoint, link), end = offsetof(struct loopback_endpoint, arrays);
+	const size_t first = offsetof(struct loopback_endpoint, stopped), end = offsetof(struct loopback_endpoint, arrays);
 
 	if (endpoint->link)
 		loopback_cq_rouse(endpoint->receive_cq); /* the word goes, or the peer has cleared its bit, and has woken nobody */

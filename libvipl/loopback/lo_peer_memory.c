@@ -11,8 +11,6 @@
  *
  * A child that shares the memory keeps it when the process has ended. So the agent watches a descriptor of the process.
  */
-#include "peer_memory.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

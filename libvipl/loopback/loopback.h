@@ -20,7 +20,14 @@
 #include "cq_page.h"
 #include "device.h"
 #include "link.h"
-#include "peer_memory.h"
+
+/* A page of our own, by which peers recognise this process. It holds the nonce. A child of fork() does not get it. */
+struct nonce_page {
+	uint8_t nonce[NONCE_BYTES];
+	uint8_t written; /* peers write here, and nobody reads it */
+};
+
+LIST_HEAD(peer_memories, peer_memory);
 
 /* Endpoints that the agent shall look at: lo_wake.c. */
 struct loopback_news {
@@ -40,7 +47,7 @@ struct loopback_device {
 	/* Counts deregistrations of our own regions. Cached regions are valid until it changes. */
 	_Atomic uint32_t dereg_epoch;
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
-	struct peer_memories peer_memories;
+	struct peer_memories peer_memories; /* guarded by the NIC's lock */
 	struct peer_files peer_files;
 
 	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
@@ -184,9 +191,9 @@ struct loopback_endpoint {
 	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq; /* if that is for one queue */
 	LIST_ENTRY(loopback_endpoint) in_linked;
 	TAILQ_ENTRY(loopback_endpoint) in_cq_linked;
-	atomic_bool stopped;
 
 	/* From here to `arrays` all is of the connection, and 0 without one. */
+	atomic_bool stopped;
 	struct link *link; /* NULL: none */
 	bool is_careful;	/* the program may have protected its memory: copies_carefully() */
 	bool shares;	   /* the peer's receive queue or our send queue is on a VIPL CQ */
@@ -332,8 +339,6 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
 				     struct device_channel *unused, bool is_shared,
 				     unsigned entries, unsigned *capacity);
 void loopback_cq_destroy(struct device_cq *cq);
-int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
-		     unsigned *capacity);
 int loopback_cq_poll(struct device_cq *cq);
 int loopback_cq_arm(struct device_cq *cq);
 
@@ -358,7 +363,6 @@ int loopback_region_change(struct device_region **region, struct device_domain *
 struct device_endpoint *loopback_endpoint_create(struct device *device,
 						 struct endpoint_config *config);
 void loopback_endpoint_destroy(struct device_endpoint *endpoint);
-int loopback_endpoint_prepare(struct device_endpoint *endpoint);
 void loopback_describe(struct device_endpoint *endpoint, struct description *own);
 int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		   const struct connect_info *peer, struct description *description);
@@ -425,6 +429,31 @@ static inline bool loopback_has_sends(const struct loopback_endpoint *endpoint)
 	       atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
 	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
 }
+
+/*
+ * lo_peer_memory.c: the memory of a peer's process, for copies by the kernel. The number of a process that has died is given to
+ * another process. So a copy goes to the process that was connected, or it fails.
+ */
+/* NULL when there is no memory or no randomness: there are no direct copies then. */
+struct nonce_page *nonce_page_create(void);
+void nonce_page_destroy(struct nonce_page *page);
+
+/*
+ * [nic] Opens the memory of a process that is said to have the nonce at this address. Connections with the same process share it,
+ * and end with the process. NULL when there is no such address, or no memory here.
+ */
+struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t process, uint64_t nonce_address,
+				     const uint8_t nonce[NONCE_BYTES]);
+/* [nic] `memory` may be NULL. */
+void peer_memory_close(struct peer_memory *memory);
+
+/*
+ * Copies between the send's local segments and remote ones, LANE_SEGMENTS at most. 0 or errno: EFAULT if memory of
+ * either side is not there; ESRCH if the process has ended or has executed another program; EPERM if it has never had the nonce,
+ * or the kernel gives no access. It may take any time: the peer's page faults may be served by a program.
+ */
+int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
+		     const struct segment *remote, unsigned remote_count, bool is_write);
 
 /* lo_post.c */
 int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
