@@ -213,24 +213,10 @@ int loopback_serve(struct device *base)
 
 /* ---- connections ---- */
 
-static void link_cq(struct loopback_cq *cq)
-{
-	if (!cq->ends++)
-		TAILQ_INSERT_TAIL(&cq->device->cqs, cq, in_device);
-}
-
-static void unlink_cq(struct loopback_cq *cq)
-{
-	if (!--cq->ends)
-		TAILQ_REMOVE(&cq->device->cqs, cq, in_device);
-}
-
 void loopback_progress_link(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *cq = endpoint->receive_cq;
 
-	link_cq(endpoint->send_cq);
-	link_cq(cq);
 	TAILQ_INSERT_TAIL(&cq->linked, endpoint, in_cq_linked);
 	if (!cq->links++ && cq->page)
 		tick(cq->device); /* and stop_ticking() finds that it has peers */
@@ -250,8 +236,6 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint)
 		if (look(cq))
 			endpoint_wake_agent(TAILQ_FIRST(&cq->linked));
 	}
-	unlink_cq(cq);
-	unlink_cq(endpoint->send_cq);
 }
 
 /* ---- the timer ---- */

@@ -29,17 +29,14 @@ struct nonce_page {
 
 LIST_HEAD(peer_memories, peer_memory);
 
-/* Endpoints that the agent shall look at: lo_wake.c. */
-struct loopback_news {
-	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
-	TAILQ_HEAD(, loopback_endpoint) endpoints;
-	unsigned count; /* of these */
-};
-
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
-	struct loopback_news news;
+	struct {
+		pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
+		TAILQ_HEAD(, loopback_endpoint) endpoints; /* that the agent shall look at: lo_wake.c */
+		unsigned count; /* of these */
+	} news;
 	struct watch timer;
 	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers wake the agent */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
@@ -50,7 +47,7 @@ struct loopback_device {
 	struct peer_memories peer_memories; /* guarded by the NIC's lock */
 	struct peer_files peer_files;
 
-	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
+	TAILQ_HEAD(, loopback_cq) cqs; /* guarded by the NIC's lock */
 
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
@@ -113,7 +110,6 @@ struct loopback_cq {
 
 	/* loopback/lo_progress.c; guarded by the NIC's lock. */
 	TAILQ_ENTRY(loopback_cq) in_device;
-	unsigned ends; /* of linked endpoints that complete here */
 	TAILQ_HEAD(, loopback_endpoint) linked; /* the endpoints whose receives complete here */
 	unsigned links;				/* the length of that list */
 };
