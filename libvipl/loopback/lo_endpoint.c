@@ -19,10 +19,12 @@
 _Static_assert(RECEIVE_DEPTH <= LANE_RECEIVES, "there is a place for each in the lane");
 _Static_assert(SEND_DEPTH <= SEND_STAMPS, "there is a stamp for each");
 
-static void lock_cqs(struct loopback_endpoint *endpoint)
+void endpoint_lock(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
 
+	workqueue_lock(endpoint->send_queue);
+	workqueue_lock(endpoint->receive_queue);
 	/* Ordered by the address of struct cq, where the locks are: this memory stays. */
 	if ((uintptr_t)first->cq > (uintptr_t)second->cq) {
 		first = endpoint->receive_cq;
@@ -33,23 +35,11 @@ static void lock_cqs(struct loopback_endpoint *endpoint)
 		cq_lock(second->cq);
 }
 
-static void unlock_cqs(struct loopback_endpoint *endpoint)
+void endpoint_unlock(struct loopback_endpoint *endpoint)
 {
 	cq_unlock(endpoint->send_cq->cq);
 	if (endpoint->receive_cq != endpoint->send_cq)
 		cq_unlock(endpoint->receive_cq->cq);
-}
-
-void endpoint_lock(struct loopback_endpoint *endpoint)
-{
-	workqueue_lock(endpoint->send_queue);
-	workqueue_lock(endpoint->receive_queue);
-	lock_cqs(endpoint);
-}
-
-void endpoint_unlock(struct loopback_endpoint *endpoint)
-{
-	unlock_cqs(endpoint);
 	workqueue_unlock(endpoint->receive_queue);
 	workqueue_unlock(endpoint->send_queue);
 }
@@ -73,12 +63,12 @@ static int join_cqs(struct loopback_endpoint *endpoint)
 			order_leave(send_cq, &endpoint->sending);
 		return error;
 	}
-	lock_cqs(endpoint);
+	endpoint_lock(endpoint);
 	if (!send_cq->page)
 		LIST_INSERT_HEAD(&send_cq->senders, endpoint, in_send_cq);
 	if (!receive_cq->page)
 		LIST_INSERT_HEAD(&receive_cq->receivers, endpoint, in_receive_cq);
-	unlock_cqs(endpoint);
+	endpoint_unlock(endpoint);
 	return 0;
 }
 
@@ -90,12 +80,12 @@ static void leave_cqs(struct loopback_endpoint *endpoint)
 		order_leave(send_cq, &endpoint->sending);
 	if (receive_cq->page)
 		order_leave(receive_cq, &endpoint->receiving);
-	lock_cqs(endpoint);
+	endpoint_lock(endpoint);
 	if (!send_cq->page)
 		LIST_REMOVE(endpoint, in_send_cq);
 	if (!receive_cq->page)
 		LIST_REMOVE(endpoint, in_receive_cq);
-	unlock_cqs(endpoint);
+	endpoint_unlock(endpoint);
 }
 
 struct device_endpoint *loopback_endpoint_create(struct device *device,
@@ -282,13 +272,13 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
 
 	/* Flushed descriptors get a stamp after those that are done. No poll completes anything in between. */
-	lock_cqs(endpoint);
+	endpoint_lock(endpoint);
 	if (send_cq->page)
 		atomic_store(&endpoint->sending.end, cq_page_stamp(send_cq->page));
 	if (receive_cq->page)
 		atomic_store(&endpoint->receiving.end, cq_page_stamp(receive_cq->page));
 	atomic_store(&endpoint->stopped, true);
-	unlock_cqs(endpoint);
+	endpoint_unlock(endpoint);
 	order_call(send_cq, &endpoint->sending);
 	order_call(receive_cq, &endpoint->receiving);
 	if (endpoint->in)
