@@ -221,13 +221,9 @@ bool lane_allocate(struct lane *lane, uint64_t *known, const volatile void *part
 /* False and errno if there is no memory for the first steps: then it is unmapped. */
 static bool begin_link(struct link *link)
 {
-	int error;
-
 	if (populate(&link->lanes[0], LANE_STEP) && populate(&link->lanes[1], LANE_STEP))
 		return true;
-	error = errno;
-	link_unmap(link);
-	errno = error;
+	link_unmap(link); /* which leaves errno as it is */
 	return false;
 }
 
