@@ -174,35 +174,13 @@ static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host,
 	return VIP_SUCCESS;
 }
 
+#define ENTRY(name) .name = loopback_##name,
+
 const struct device_ops loopback_device_ops = {
 	.open = loopback_open,
 	.close = loopback_close,
 	.query = loopback_query,
 	.find_host = loopback_find_host,
-	.domain_create = loopback_domain_create,
-	.domain_destroy = loopback_domain_destroy,
-	.region_create = loopback_region_create,
-	.region_destroy = loopback_region_destroy,
-	.region_change = loopback_region_change,
-	.cq_create = loopback_cq_create,
-	.cq_destroy = loopback_cq_destroy,
-	.cq_poll = loopback_cq_poll,
-	.cq_arm = loopback_cq_arm,
-	.cq_arm_sleeper = loopback_cq_arm_sleeper,
-	.cq_wake = loopback_cq_wake,
-	.endpoint_create = loopback_endpoint_create,
-	.endpoint_destroy = loopback_endpoint_destroy,
-	.endpoint_is_still = loopback_endpoint_is_still,
-	.endpoint_stop = loopback_endpoint_stop,
-	.endpoint_reset = loopback_endpoint_reset,
-	.post_send = loopback_post_send,
-	.post_receive = loopback_post_receive,
-	.place = loopback_place,
-	.admit = loopback_admit,
-	.tell_no_match = loopback_tell_no_match,
 	.takes_fd = memory_may_be_shared,
-	.describe = loopback_describe,
-	.raise = loopback_raise,
-	.woken_by_peer = loopback_woken_by_peer,
-	.serve = loopback_serve,
+	LOOPBACK_OPERATIONS(ENTRY)
 };

@@ -292,6 +292,38 @@ static inline const struct segment *receive_segments(const struct loopback_endpo
 	return receive->count > LANE_SEGMENTS ? NULL : endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
 }
 
+/* What the layers above call: device.h. Each is loopback_NAME() in a file of this folder. */
+#define LOOPBACK_OPERATIONS(operation)                                                                                  \
+	operation(domain_create)                                                                                        \
+	operation(domain_destroy)                                                                                       \
+	operation(region_create)                                                                                        \
+	operation(region_destroy)                                                                                       \
+	operation(region_change)                                                                                        \
+	operation(cq_create)                                                                                            \
+	operation(cq_destroy)                                                                                           \
+	operation(cq_poll)                                                                                              \
+	operation(cq_arm)                                                                                               \
+	operation(cq_arm_sleeper)                                                                                       \
+	operation(cq_wake)                                                                                              \
+	operation(endpoint_create)                                                                                      \
+	operation(endpoint_destroy)                                                                                     \
+	operation(endpoint_is_still)                                                                                    \
+	operation(endpoint_stop)                                                                                        \
+	operation(endpoint_reset)                                                                                       \
+	operation(post_send)                                                                                            \
+	operation(post_receive)                                                                                         \
+	operation(place)                                                                                                \
+	operation(admit)                                                                                                \
+	operation(tell_no_match)                                                                                        \
+	operation(describe)                                                                                             \
+	operation(raise)                                                                                                \
+	operation(woken_by_peer)                                                                                        \
+	operation(serve)
+
+#define LOOPBACK_DECLARE(name) extern __typeof__(*((struct device_ops *)NULL)->name) loopback_##name;
+
+LOOPBACK_OPERATIONS(LOOPBACK_DECLARE)
+
 /* lo_wake.c */
 /*
  * Wakes the peer's agent, without waiting, whatever the peer does. If it fails our own agent tries again. The lock of the send
@@ -316,8 +348,6 @@ static inline bool endpoint_short_of_memory(struct loopback_endpoint *endpoint)
 }
 
 /* lo_progress.c */
-void loopback_woken_by_peer(struct device_endpoint *endpoint);
-int loopback_serve(struct device *device);
 void loopback_timer_ready(struct watch *watch);
 /*
  * Something has completed for a CQ that cq_arm() has armed. Polls, by which the notifier is called. The locks of queues may be held,
@@ -330,40 +360,13 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint);
 /* The program polls. The agent has to notice when that ends. */
 void loopback_progress_polled(struct loopback_device *device);
 
-/* lo_completion.c */
-struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
-				     struct device_channel *unused, bool is_shared,
-				     unsigned entries, unsigned *capacity);
-void loopback_cq_destroy(struct device_cq *cq);
-int loopback_cq_poll(struct device_cq *cq);
-int loopback_cq_arm(struct device_cq *cq);
-
 /* lo_sleep.c */
-struct sleep_word loopback_cq_arm_sleeper(struct device_cq *cq);
-void loopback_cq_wake(struct device_cq *cq, bool all);
 /* A send is done: wakes a thread, if one asked for it. */
 void loopback_wake_for_send(struct loopback_cq *cq);
 /* The CQ's lock is held: all that sleep look again, since the word at which they sleep changes. */
 void loopback_cq_rouse(struct loopback_cq *cq);
 
-/* lo_region.c */
-struct device_domain *loopback_domain_create(struct device *device);
-void loopback_domain_destroy(struct device_domain *domain);
-struct device_region *loopback_region_create(struct device_domain *domain, void *address,
-					     size_t length, struct region_rights rights,
-					     uint32_t *handle, uint32_t *key,
-					     bool *read_only);
-void loopback_region_destroy(struct device_region *region);
-int loopback_region_change(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 /* lo_endpoint.c */
-struct device_endpoint *loopback_endpoint_create(struct device *device,
-						 struct endpoint_config *config);
-void loopback_endpoint_destroy(struct device_endpoint *endpoint);
-void loopback_describe(struct device_endpoint *endpoint, struct description *own);
-int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
-		   const struct connect_info *peer, struct description *description);
-void loopback_endpoint_stop(struct device_endpoint *endpoint);
-void loopback_endpoint_reset(struct device_endpoint *endpoint);
 /* The caller has all locks: loopback.h's first lines. See copies_carefully(). */
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful);
 /* [nic] From here on the endpoint uses the link. Publishes the posted receives. False if there is no memory for that. */
@@ -373,7 +376,6 @@ void endpoint_lock(struct loopback_endpoint *endpoint);
 void endpoint_unlock(struct loopback_endpoint *endpoint);
 
 /* lo_access.c */
-bool loopback_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
 /* Waits until all peers, and threads of ours, have ended the accesses to our memory that they have begun before this call. */
 void loopback_await_accesses(struct loopback_device *device);
 
@@ -386,9 +388,6 @@ bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, con
 /* Into the oldest receive, as far as its memory is registered. */
 bool copy_receive(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive, const uint8_t *from,
 		  uint32_t length);
-
-/* lo_send.c */
-int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
 
 /* lo_pending.c */
 /* Begins what loopback_advance() goes on with. */
@@ -452,8 +451,6 @@ int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
 		     const struct segment *remote, unsigned remote_count, bool is_write);
 
 /* lo_post.c */
-int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
-			  unsigned count);
 /* The receive queue's lock is held. False if there is no memory. */
 bool loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
 
@@ -480,11 +477,5 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 	return atomic_load_explicit(&message->number, memory_order_acquire) == read + 1 ? message
 											: NULL;
 }
-
-/* lo_rendezvous.c: see device_ops. */
-unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
-			unsigned number, struct place at[PLACE_ADDRESSES]);
-bool loopback_admit(struct device *device, int fd, struct description *peer);
-void loopback_tell_no_match(const struct discriminator *wanted);
 
 #endif
