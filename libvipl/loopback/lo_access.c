@@ -26,22 +26,12 @@ static bool has_hung_up(const struct loopback_endpoint *endpoint)
 	return poll(&hangup, 1, 0) > 0;
 }
 
-/* The device's lock is held. Adds the time since the last look. True if the peer has had all its time for this access. */
-static bool takes_too_long(struct peer_access *access, int64_t now)
-{
-	int64_t since = now - access->looked;
-
-	access->looked = now;
-	access->waited += since < 10 * LOOK_NSEC ? since : 10 * LOOK_NSEC;
-	return access->waited >= ACCESS_NSEC;
-}
-
 /* The device's lock is held. Whether the peer is in an access to our memory that may have begun before this time. */
 static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 {
 	uint32_t busy = atomic_load_explicit(&endpoint->in->busy, memory_order_acquire);
 	struct peer_access *access = &endpoint->access;
-	int64_t now;
+	int64_t now, since;
 
 	if (!(busy & 1) || access->is_given_up)
 		return false;
@@ -50,7 +40,10 @@ static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 		*access = (struct peer_access){.number = busy, .seen = now, .looked = now, .closed = access->closed};
 	if (access->seen > before || has_hung_up(endpoint))
 		return false;
-	if (!takes_too_long(access, now))
+	since = now - access->looked;
+	access->looked = now;
+	access->waited += since < 10 * LOOK_NSEC ? since : 10 * LOOK_NSEC;
+	if (access->waited < ACCESS_NSEC)
 		return true;
 	access->is_given_up = true;
 	atomic_store(&endpoint->fault, FAULT_IN_ACCESS);

@@ -196,7 +196,7 @@ void loopback_woken_by_peer(struct device_endpoint *base)
 int loopback_serve(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
-	unsigned count = endpoints_with_news(device); /* each once: those that call again are behind these */
+	unsigned count = atomic_load(&device->news.count); /* each once: those that call again are behind these */
 	struct loopback_endpoint *endpoint;
 	bool has_woken = true;
 

@@ -54,16 +54,6 @@ void endpoint_forget_news(struct loopback_endpoint *endpoint)
 	pthread_mutex_unlock(&device->news.lock);
 }
 
-unsigned endpoints_with_news(struct loopback_device *device)
-{
-	unsigned count;
-
-	pthread_mutex_lock(&device->news.lock);
-	count = device->news.count;
-	pthread_mutex_unlock(&device->news.lock);
-	return count;
-}
-
 struct loopback_endpoint *endpoint_with_news(struct loopback_device *device)
 {
 	struct loopback_endpoint *endpoint;

@@ -35,14 +35,13 @@ struct loopback_device {
 	struct {
 		pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
 		TAILQ_HEAD(, loopback_endpoint) endpoints; /* that the agent shall look at: lo_wake.c */
-		unsigned count; /* of these */
+		_Atomic unsigned count; /* of these; read without the lock */
 	} news;
 	struct watch timer;
 	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers wake the agent */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
-	/* Counts deregistrations of our own regions. Cached regions are valid until it changes. */
-	_Atomic uint32_t dereg_epoch;
+	_Atomic uint32_t dereg_epoch; /* counts deregistrations: cached regions are valid until it changes */
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
 	struct peer_memories peer_memories; /* guarded by the NIC's lock */
 	struct peer_files peer_files;
@@ -121,7 +120,7 @@ struct loopback_receive {
 	uint32_t alone;	 /* the same if it has one segment, else 0 */
 	uint32_t dereg_epoch; /* the device's at that time */
 	uint32_t count;
-	uint32_t list; /* the place of its segments in the pool, if it has several: see pool_room() */
+	uint32_t list; /* the place of its segments in the pool, if it has several: see keep_segments() */
 	struct segment segment; /* the only one */
 };
 
@@ -334,8 +333,7 @@ void endpoint_wake_peer(struct loopback_endpoint *endpoint);
 void endpoint_wake_agent(struct loopback_endpoint *endpoint);
 /* [nic] It does not, any more. */
 void endpoint_forget_news(struct loopback_endpoint *endpoint);
-/* [nic] The endpoints at which the agent shall look: their number; and the first one, which is taken from them, or NULL. */
-unsigned endpoints_with_news(struct loopback_device *device);
+/* [nic] Takes the first of the endpoints at which the agent shall look, or NULL. */
 struct loopback_endpoint *endpoint_with_news(struct loopback_device *device);
 /* [nic] Wakes the peer in place of a thread that has failed to. False if this has failed, too: then the endpoint has news again. */
 bool endpoint_wake_peer_again(struct loopback_endpoint *endpoint);
