@@ -207,7 +207,6 @@ static inline bool lane_bring(struct lane *lane, uint64_t *known, const volatile
 }
 
 struct region_entries *region_entries_create(int *fd);
-void region_entries_unmap(struct region_entries *entries);
 
 /* The region tables and pages of a device's peers; guarded by the NIC's lock. */
 LIST_HEAD(peer_files, peer_file);

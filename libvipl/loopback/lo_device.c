@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -41,7 +42,7 @@ static void loopback_close(struct device *base)
 
 	fd_close(watch_end(base->event_fd, &device->timer));
 	if (device->regions) {
-		region_entries_unmap(device->regions);
+		munmap(device->regions, sizeof(*device->regions));
 		fd_close_shared(&device->regions_file);
 	}
 	fd_close(base->event_fd);
@@ -153,18 +154,13 @@ static bool is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-static int look_for(const struct in6_addr *host)
-{
-	int error = host_is_loopback(host) ? 0 : look_for_source(host);
-
-	return error && !is_short(error) ? look_for_interface(host) : error;
-}
-
 /* All addresses of this machine mean this NIC. */
 static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
-	int error = look_for(host);
+	int error = host_is_loopback(host) ? 0 : look_for_source(host);
 
+	if (error && !is_short(error))
+		error = look_for_interface(host);
 	*own = base->host;
 	if (error && error != EADDRNOTAVAIL)
 		log_error_ratelimited("cannot see whether an address is one of this machine's: %s", failure(error));

@@ -298,20 +298,6 @@ static void forget_link(struct loopback_endpoint *endpoint)
 	endpoint->socket = -1;
 }
 
-/*
- * The device's lock is held, but not while this waits for threads that have the endpoint. They wait for plain copies at most,
- * because after loopback_endpoint_is_still() no thread is in another one.
- */
-static void unlist(struct loopback_endpoint *endpoint)
-{
-	while (endpoint->holders) {
-		pthread_mutex_unlock(&endpoint->device->lock);
-		futex_rest(HOLDERS_NSEC); /* they may have a lower priority, and wait for this processor */
-		pthread_mutex_lock(&endpoint->device->lock);
-	}
-	LIST_REMOVE(endpoint, in_linked);
-}
-
 void loopback_endpoint_reset(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
@@ -323,10 +309,16 @@ void loopback_endpoint_reset(struct device_endpoint *base)
 
 	if (link)
 		loopback_progress_unlink(endpoint);
-	/* A deregistration waits for the copies of endpoints in the list, so one that leaves it must have ended its copies. */
 	pthread_mutex_lock(&device->lock);
+	/* These wait for plain copies at most, because after loopback_endpoint_is_still() no thread is in another one. */
+	while (endpoint->holders) {
+		pthread_mutex_unlock(&device->lock);
+		futex_rest(HOLDERS_NSEC); /* they may have a lower priority, and wait for this processor */
+		pthread_mutex_lock(&device->lock);
+	}
+	/* A deregistration waits for the copies of endpoints in the list, so one that leaves it must have ended its copies. */
 	if (link)
-		unlist(endpoint);
+		LIST_REMOVE(endpoint, in_linked);
 	endpoint_lock(endpoint);
 	forget_link(endpoint);
 	endpoint_unlock(endpoint);

@@ -262,11 +262,6 @@ struct region_entries *region_entries_create(int *fd)
 			   F_SEAL_FUTURE_WRITE, fd);
 }
 
-void region_entries_unmap(struct region_entries *entries)
-{
-	munmap(entries, sizeof(*entries));
-}
-
 struct cq_page *cq_page_create(int *fd)
 {
 	return create_file("vipl-cq", sizeof(struct cq_page), sizeof(struct cq_page), 0, fd);

@@ -4,23 +4,6 @@
 
 #include "region.h"
 
-/* Looks the region up, and remembers it. `dereg_epoch`: the device's, before the look-up. */
-static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
-			uint32_t dereg_epoch)
-{
-	const struct region_entry *entry =
-		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
-	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
-	uint32_t found = usable(endpoint, segment);
-
-	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
-	cached->handle = found ? segment->key : 0;
-	cached->dereg_epoch = dereg_epoch;
-	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
-	cached->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
-	return found;
-}
-
 /* Is all of the segment in a region that was looked up just before? */
 static inline bool is_cached(const struct loopback_endpoint *endpoint, const struct segment *segment,
 			   uint32_t dereg_epoch)
@@ -30,6 +13,26 @@ static inline bool is_cached(const struct loopback_endpoint *endpoint, const str
 
 	return cached->handle == segment->key && cached->dereg_epoch == dereg_epoch &&
 	       offset <= cached->length && segment->length <= cached->length - offset;
+}
+
+/* usable(), which remembers the region. `dereg_epoch`: the device's, before the look-up. */
+static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
+			uint32_t dereg_epoch)
+{
+	const struct region_entry *entry =
+		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
+	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
+	uint32_t found;
+
+	if (is_cached(endpoint, segment, dereg_epoch))
+		return segment->length;
+	found = usable(endpoint, segment);
+	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
+	cached->handle = found ? segment->key : 0;
+	cached->dereg_epoch = dereg_epoch;
+	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
+	cached->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
+	return found;
 }
 
 /*
@@ -165,10 +168,7 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	for (unsigned i = 0; i < count; i++) {
 		/* Data that comes for memory that is not registered breaks the connection. */
 		if (room_usable == room)
-			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
-					       ? segments[i].length
-					       : look_up(endpoint, &segments[i],
-							 receive->dereg_epoch);
+			room_usable += look_up(endpoint, &segments[i], receive->dereg_epoch);
 		room += segments[i].length;
 	}
 	receive->room = room;

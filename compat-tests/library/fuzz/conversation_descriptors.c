@@ -62,7 +62,7 @@ static int make_right(enum what what)
 	else if (what == PAGE)
 		munmap(cq_page_create(&fd), sizeof(struct cq_page));
 	else
-		region_entries_unmap(region_entries_create(&fd));
+		munmap(region_entries_create(&fd), sizeof(struct region_entries));
 	return fd;
 }
 

@@ -60,7 +60,7 @@ void peer_destroy(struct peer *peer)
 	if (!peer->table)
 		return;
 	peer_forget(peer);
-	region_entries_unmap(peer->table);
+	munmap(peer->table, sizeof(*peer->table));
 	close(peer->table_fd);
 	peer->table = NULL;
 }

@@ -18,7 +18,7 @@ bool local_describe(struct description *own, bool accepts)
 	regions = region_entries_create(&own->fds[0]);
 	if (!regions)
 		return false;
-	region_entries_unmap(regions);
+	munmap(regions, sizeof(*regions));
 	own->fd_count = 1;
 	if (!accepts)
 		return true;

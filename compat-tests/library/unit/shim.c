@@ -225,7 +225,7 @@ int shim_shared_create(enum shared_kind kind)
 	if (kind == SHARED_LINK)
 		link_unmap(link_create(&fd));
 	else if (kind == SHARED_REGIONS)
-		region_entries_unmap(region_entries_create(&fd));
+		munmap(region_entries_create(&fd), sizeof(struct region_entries));
 	else
 		munmap(cq_page_create(&fd), sizeof(struct cq_page));
 	return fd;
