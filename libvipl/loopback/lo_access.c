@@ -18,18 +18,11 @@
 /* Between two looks. A longer gap counts as ten of these, because this process may have been stopped. */
 #define LOOK_NSEC   NSEC_PER_MSEC
 
-/* The peer has died during the access, or has ended the connection. */
-static bool has_hung_up(const struct loopback_endpoint *endpoint)
-{
-	struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
-
-	return poll(&hangup, 1, 0) > 0;
-}
-
 /* The device's lock is held. Whether the peer is in an access to our memory that may have begun before this time. */
 static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 {
 	uint32_t busy = atomic_load_explicit(&endpoint->in->busy, memory_order_acquire);
+	struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
 	struct peer_access *access = &endpoint->access;
 	int64_t now, since;
 
@@ -38,7 +31,8 @@ static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 	now = clock_nsec();
 	if (access->number != busy)
 		*access = (struct peer_access){.number = busy, .seen = now, .looked = now, .closed = access->closed};
-	if (access->seen > before || has_hung_up(endpoint))
+	/* Or the peer has died during the access, or has ended the connection. */
+	if (access->seen > before || poll(&hangup, 1, 0) > 0)
 		return false;
 	since = now - access->looked;
 	access->looked = now;

@@ -116,18 +116,17 @@ static int look_for_source(const struct in6_addr *host)
 {
 	struct sockaddr_storage address;
 	socklen_t length = host_to_socket(host, 0, &address);
-	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct in6_addr source;
+	bool has_source;
 
 	if (fd < 0)
 		return cause("socket()", errno);
-	error = connect(fd, (struct sockaddr *)&address, length) ||
-				getsockname(fd, (struct sockaddr *)&address, &length)
-			? EADDRNOTAVAIL
-			: 0;
+	has_source = !connect(fd, (struct sockaddr *)&address, length) &&
+		     !getsockname(fd, (struct sockaddr *)&address, &length);
 	close(fd);
 	source = host_from_socket((struct sockaddr *)&address);
-	return !error && host_equal(&source, host) ? 0 : EADDRNOTAVAIL;
+	return has_source && host_equal(&source, host) ? 0 : EADDRNOTAVAIL;
 }
 
 /* The same of an interface's address. It may not be the source: it is its interface's second, or link-local. */

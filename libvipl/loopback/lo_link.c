@@ -275,12 +275,9 @@ void cq_page_blank(struct cq_page *page)
 
 bool cq_page_move(struct cq_page *page, struct cq_page *to)
 {
-	int error;
-
 	if (mremap(page, sizeof(*page), sizeof(*page), MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED)
 		return true;
-	error = cause_of_memory("mremap()", sizeof(*page), errno);
+	cause_of_memory("mremap()", sizeof(*page), errno);
 	munmap(page, sizeof(*page));
-	errno = error;
 	return false;
 }

@@ -10,13 +10,11 @@
  *
  * - When the timer stops it asks for wake-ups, and looks. One that has come is asked for again before the look. Between both is a
  *   fence, as there is between a message and the sender's look at the bit: the agent sees the message, or the sender the bit.
- * - The notifier, and the agent with VIPL_PROGRESS, ask for wake-ups themselves before their last look. If another thread was faster,
- *   so that nothing is left to poll, the wake-up is asked for again, also while the timer runs.
- * - A wake-up that the system has no memory for is tried again: lo_wake.c. One that nobody reads any more is replaced at the end of
- *   the connection.
+ * - The notifier, and the agent with VIPL_PROGRESS, ask for wake-ups before their last look. If another thread was faster, so that
+ *   nothing is left to poll, the wake-up is asked for again, also while the timer runs.
+ * - A wake-up that fails is tried again: lo_wake.c. One that nobody reads any more is replaced at the end of the connection.
  * - What a look leaves is the next turn's: the endpoint calls the agent again, or the timer runs.
- * - A peer may clear the bit of a page that others need, and wake nobody, because it is stopped or hostile: the timer ticks each
- *   second.
+ * - A peer may clear the bit of a page that others need, and wake nobody: the timer ticks each second.
  *
  * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
  */
@@ -149,14 +147,6 @@ static void ask_for_wakes(struct loopback_cq *cq)
 
 /* ---- wake-ups ---- */
 
-static bool has_stalled_sender(struct loopback_endpoint *endpoint)
-{
-	/* Orders this look after the store to `consumed`; see loopback_advance(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&endpoint->in->sender_waits, memory_order_relaxed) &&
-	       atomic_exchange(&endpoint->in->sender_waits, 0);
-}
-
 /* Ends the connection if the peer violates the protocol or is gone. */
 static void expel(struct loopback_endpoint *endpoint)
 {
@@ -188,7 +178,10 @@ void loopback_woken_by_peer(struct device_endpoint *base)
 		has_more |= look(endpoint->send_cq);
 	if (has_more)
 		endpoint_wake_agent(endpoint);
-	if (has_stalled_sender(endpoint))
+	/* Orders this look after the store to `consumed`; see loopback_advance(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&endpoint->in->sender_waits, memory_order_relaxed) &&
+	    atomic_exchange(&endpoint->in->sender_waits, 0))
 		endpoint_wake_peer(endpoint);
 	expel(endpoint);
 }

@@ -27,8 +27,6 @@ struct nonce_page {
 	uint8_t written; /* peers write here, and nobody reads it */
 };
 
-LIST_HEAD(peer_memories, peer_memory);
-
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
@@ -43,10 +41,10 @@ struct loopback_device {
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
 	_Atomic uint32_t dereg_epoch; /* counts deregistrations: cached regions are valid until it changes */
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
-	struct peer_memories peer_memories; /* guarded by the NIC's lock */
+	/* The NIC's lock guards these. */
+	LIST_HEAD(, peer_memory) peer_memories;
 	struct peer_files peer_files;
-
-	TAILQ_HEAD(, loopback_cq) cqs; /* guarded by the NIC's lock */
+	TAILQ_HEAD(, loopback_cq) cqs;
 
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
