@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for accesses of peers to our memory when it is taken back, and at the end of a connection. The other side is
- * access_begin() of lo_lane_out.c. See litmus/take_back.
- *
- * A peer may never end an access. Who waits for that holds no lock; only the looks take the device's. After ACCESS_NSEC the
- * peer's connection ends, and nobody waits for it any more.
+ * access_begin() of lo_lane_out.c: litmus/take_back. A peer may never end an access. Who waits for that holds no lock; only the
+ * looks take the device's. After ACCESS_NSEC the peer's connection ends, and nobody waits for it any more.
  */
 #include <poll.h>
 #include <sched.h>

@@ -196,7 +196,7 @@ struct copying {
 	const struct segment *remote;
 	unsigned remote_count;
 	bool is_write;
-	uint32_t done; /* bytes */
+	struct span left;
 };
 
 /* The pieces in the span, for the kernel. Returns how many: no more than there are segments. */
@@ -229,20 +229,15 @@ static unsigned cut_pieces(struct iovec *pieces, const struct segment *segments,
 static unsigned cut_here(const struct copying *copying, struct iovec *pieces, uint32_t length)
 {
 	const struct device_send *send = copying->send;
-	bool is_end = copying->done + length == send->length;
+	bool is_end = length == copying->left.length;
 	uint32_t watched = !copying->is_write || !is_end ? 0 : length < WATCHED ? length : WATCHED;
 	unsigned count = cut_pieces(pieces, send->segments, send->count,
-				    (struct span){copying->done, length - watched});
+				    (struct span){copying->left.offset, length - watched});
 
 	if (!watched || (count && !PIECES_IN_ORDER))
 		return count;
 	return count + cut_pieces(pieces + count, send->segments, send->count,
 				  (struct span){send->length - watched, watched});
-}
-
-static struct span rest(const struct copying *copying)
-{
-	return (struct span){copying->done, copying->send->length - copying->done};
 }
 
 /* All that is left, by the number of the process. 0 or errno. */
@@ -253,10 +248,9 @@ static int copy_by_number(struct copying *copying)
 	uint8_t seen[NONCE_BYTES] = {0};
 	size_t first = copying->is_write ? 1 : sizeof(seen);
 
-	while (copying->done < copying->send->length) {
-		struct span left = rest(copying);
-		unsigned here_count = 1 + cut_here(copying, here + 1, left.length);
-		unsigned there_count = 1 + cut_pieces(there + 1, copying->remote, copying->remote_count, left);
+	while (copying->left.length) {
+		unsigned here_count = 1 + cut_here(copying, here + 1, copying->left.length);
+		unsigned there_count = 1 + cut_pieces(there + 1, copying->remote, copying->remote_count, copying->left);
 		uint64_t page = memory->nonce_address;
 		ssize_t copied;
 
@@ -273,7 +267,8 @@ static int copy_by_number(struct copying *copying)
 			return ESRCH;
 		if ((size_t)copied <= first)
 			return EFAULT;
-		copying->done += (uint32_t)copied - (uint32_t)first;
+		copying->left.offset += (uint32_t)(copied - (ssize_t)first);
+		copying->left.length -= (uint32_t)(copied - (ssize_t)first);
 		atomic_thread_fence(memory_order_release);
 	}
 	return 0;
@@ -299,9 +294,9 @@ static ssize_t copy_in_two_steps(const struct copying *copying, uint64_t address
 
 	if (length > sizeof(bytes))
 		length = sizeof(bytes);
-	if (length > WATCHED && copying->done + length == send->length)
+	if (length > WATCHED && length == copying->left.length)
 		length -= WATCHED;
-	here = first_piece(send->segments, send->count, (struct span){copying->done, length});
+	here = first_piece(send->segments, send->count, (struct span){copying->left.offset, length});
 	if (!copying->is_write) {
 		copied = pread(copying->memory->fd, bytes, here.length, (off_t)address);
 		if (copied <= 0 || own_memory_write(memory_at(here.address), bytes, (size_t)copied))
@@ -330,8 +325,8 @@ static ssize_t copy_in_one_step(const struct copying *copying, uint64_t address,
 /* All that is left, by the descriptor of the memory. 0 or errno. */
 static int copy_by_file(struct copying *copying)
 {
-	while (copying->done < copying->send->length) {
-		struct segment next = first_piece(copying->remote, copying->remote_count, rest(copying));
+	while (copying->left.length) {
+		struct segment next = first_piece(copying->remote, copying->remote_count, copying->left);
 		ssize_t copied = copy_in_one_step(copying, next.address, next.length);
 
 		if (copied < 0 && (errno == EFAULT || errno == EIO))
@@ -340,7 +335,8 @@ static int copy_by_file(struct copying *copying)
 			return ESRCH;
 		if (copied < 0)
 			return errno == EIO ? EFAULT : errno;
-		copying->done += (uint32_t)copied;
+		copying->left.offset += (uint32_t)copied;
+		copying->left.length -= (uint32_t)copied;
 		atomic_thread_fence(memory_order_release);
 	}
 	return 0;
@@ -349,7 +345,7 @@ static int copy_by_file(struct copying *copying)
 int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
 		     const struct segment *remote, unsigned remote_count, bool is_write)
 {
-	struct copying copying = {memory, send, remote, remote_count, is_write, 0};
+	struct copying copying = {memory, send, remote, remote_count, is_write, {0, send->length}};
 	uint32_t file_most = is_write ? WATCHED : FILE_READ_MOST;
 	enum way way = find_way(memory);
 	int error;

@@ -39,6 +39,7 @@ struct loopback_device {
 	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers wake the agent */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
+	_Atomic uint32_t last_domain;
 	_Atomic uint32_t dereg_epoch; /* counts deregistrations: cached regions are valid until it changes */
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
 	/* The NIC's lock guards these. */
@@ -51,7 +52,6 @@ struct loopback_device {
 	struct region_entries *regions; /* written here, read by peers */
 	struct fd_shared regions_file;
 	uint32_t next_region;  /* where the search for a free entry begins */
-	uint32_t next_domain;
 	uint32_t generations[TABLE_REGIONS]; /* of the entries */
 };
 
