@@ -185,7 +185,7 @@ struct loopback_endpoint {
 	LIST_ENTRY(loopback_endpoint) in_linked;
 	TAILQ_ENTRY(loopback_endpoint) in_cq_linked;
 
-	/* From here to `arrays` all is of the connection, and 0 without one. */
+	/* From here to `arrays`: the connection, and the receives posted for it. loopback_endpoint_reset() zeroes it all. */
 	atomic_bool stopped;
 	struct link *link; /* NULL: none */
 	bool is_careful;	/* the program may have protected its memory: copies_carefully() */
