@@ -205,7 +205,7 @@ struct device_ops {
 				       unsigned entries, unsigned *capacity);
 	/* [nic] No endpoint completes into the CQ any more. */
 	void (*cq_destroy)(struct device_cq *cq);
-	/* Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. */
+	/* Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. Needed if cq_create() makes less. */
 	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
 		       unsigned *capacity);
 	/*
@@ -244,7 +244,7 @@ struct device_ops {
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
 			    unsigned count);
 
-	/* [nic] Receives can be posted after this. After an error the caller resets the endpoint. */
+	/* [nic] Receives can be posted after this. After an error the caller resets the endpoint. Needed if something can fail. */
 	int (*endpoint_prepare)(struct device_endpoint *endpoint);
 	/*
 	 * [nic] Before endpoint_stop(), and before endpoint_reset() again. Returns false while the peer, or a thread of ours, is in

@@ -33,7 +33,7 @@ static void take_all_completions(struct vi *vi)
 
 bool vi_offer(struct vi *vi)
 {
-	if (ops_of(vi)->endpoint_prepare(vi->endpoint)) {
+	if (ops_of(vi)->endpoint_prepare && ops_of(vi)->endpoint_prepare(vi->endpoint)) {
 		ops_of(vi)->endpoint_reset(vi->endpoint);
 		return false;
 	}

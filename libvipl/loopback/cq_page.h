@@ -30,8 +30,6 @@ struct cq_page {
 
 /* NULL and errno on failure. */
 struct cq_page *cq_page_create(int *fd);
-struct cq_page *cq_page_map(int fd);
-void cq_page_unmap(struct cq_page *page);
 /* From here on the page is not shared, and reads as zeros. */
 void cq_page_blank(struct cq_page *page);
 /* Moves a page to the place of a blank one. False and errno on failure: the page is unmapped then. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The shared memory of a connection: what two processes see of each other. docs/LOOPBACK.md
- * describes it in prose.
+ * What two processes see of each other, by the description of a connection's end and in shared memory: docs/LOOPBACK.md.
  *
  * A link has two lanes, one for each direction. In a lane the receiving end publishes its posted receives, in order. The
  * sending end takes one after the other, and writes a message for each. Neither end trusts the other: each counts for
  * itself, reads a field once, and checks what it has read.
  *
  * All members have the same size and place for 32 and 64 bits. What one end writes while the other polls is on cache lines of
- * its own.
+ * its own. Peers of the same version may have another build of the library. So a number here, in cq_page.h or in lo_layout.c
+ * changes only together with LOOPBACK_VERSION.
  */
 #ifndef VIPL_LOOPBACK_LINK_H
 #define VIPL_LOOPBACK_LINK_H
@@ -18,6 +18,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
+
+#define LOOPBACK_VERSION 10
+
+#define NONCE_BYTES 16
+
+/* In the byte order of the machine, since it does not leave it. */
+struct path_description {
+	uint32_t domain;
+	uint32_t queue; /* the number of the receive queue in its CQ's page, plus 1; 0: no page */
+	uint64_t nonce_address; /* where the sender has the nonce in its memory: struct nonce_page */
+	uint8_t nonce[NONCE_BYTES];
+};
 
 #define CACHE_LINE     64
 #define LANE_RECEIVES  1024u /* powers of two, all of these */
@@ -34,16 +47,16 @@
 
 enum message_kind {
 	/* Each of these takes a receive. */
-	MESSAGE_INLINED = 1, /* the data is in the message */
-	MESSAGE_IN_RING,     /* (the rest of) the data is next in the ring */
-	MESSAGE_PLACED,	     /* the data is in the receive's memory already */
-	MESSAGE_WRITTEN,     /* an RDMA write with immediate data came before */
-	MESSAGE_TOO_LONG,    /* for the receive */
+	MESSAGE_INLINED = 1,  /* the data is in the message */
+	MESSAGE_IN_RING = 2,  /* (the rest of) the data is next in the ring */
+	MESSAGE_PLACED = 3,   /* the data is in the receive's memory already */
+	MESSAGE_WRITTEN = 4,  /* an RDMA write with immediate data came before */
+	MESSAGE_TOO_LONG = 5, /* for the receive */
 	/* These do not. */
-	MESSAGE_PART,  /* a part of the data for the next receive is next in the ring */
-	MESSAGE_WRITE, /* asks the receiving end to write the next bytes of the ring */
-	MESSAGE_READ,  /* asks it to read */
-	MESSAGE_ABORT, /* the parts that have come are void */
+	MESSAGE_PART = 6,  /* a part of the data for the next receive is next in the ring */
+	MESSAGE_WRITE = 7, /* asks the receiving end to write the next bytes of the ring */
+	MESSAGE_READ = 8,  /* asks it to read */
+	MESSAGE_ABORT = 9, /* the parts that have come are void */
 };
 
 struct lane_message {
@@ -87,9 +100,9 @@ struct lane_detail {
 enum lane_wait { WAIT_IN_AGENT = 1, WAIT_HERE = 2, WAIT_BITS = 3, WAIT_COUNT = 4 };
 
 /* Why the sending end ends the connection, if the receiving end did not take something. */
-enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED, END_READ_REFUSED };
+enum lane_end { END_NO_RECEIVE = 1, END_WRITE_REFUSED = 2, END_READ_REFUSED = 3 };
 
-enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED };
+enum lane_answer { ANSWER_DONE = 1, ANSWER_REFUSED = 2 };
 
 /* The members that every connection uses are together, because each step that is touched takes memory. */
 struct lane {
@@ -194,8 +207,13 @@ static inline bool lane_bring(struct lane *lane, uint64_t *known, const volatile
 }
 
 struct region_entries *region_entries_create(int *fd);
-/* The mapping is read-only. Whoever maps a peer's table or page again gets the same mapping. */
-const struct region_entries *region_entries_map(int fd);
-void region_entries_unmap(const struct region_entries *entries);
+
+/* The region tables and pages of a device's peers; guarded by the NIC's lock. */
+LIST_HEAD(peer_files, peer_file);
+
+/* [nic] Whoever maps a file again gets the same mapping. */
+void *peer_file_map(struct peer_files *files, int fd, size_t size, int protection);
+/* [nic] `memory` may be NULL. */
+void peer_file_unmap(struct peer_files *files, const void *memory);
 
 #endif

@@ -1,56 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting for accesses of peers to our memory when it is taken back, and at the end of a connection. The other side is
- * access_begin() of lo_lane_out.c. See litmus/take_back.
- *
- * A peer may never end an access. Who waits for that holds no lock; only the looks take the device's. After ACCESS_NSEC the
- * peer's connection ends, and nobody waits for it any more.
+ * access_begin() of lo_lane_out.c: litmus/take_back. A peer may never end an access. Who waits for that holds no lock; only the
+ * looks take the device's. After ACCESS_NSEC the peer's connection ends, and nobody waits for it any more.
  */
 #include <poll.h>
 #include <sched.h>
 
 #include "base/deadline.h"
 #include "base/futex.h"
-#include "loopback.h"
+#include "order.h"
 
 /* How long a peer may take for one access to our memory: far longer than any copy. */
 #define ACCESS_NSEC NSEC_PER_SEC
 /* Between two looks. A longer gap counts as ten of these, because this process may have been stopped. */
 #define LOOK_NSEC   NSEC_PER_MSEC
 
-/* The peer has died during the access, or has ended the connection. */
-static bool has_hung_up(const struct loopback_endpoint *endpoint)
-{
-	struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
-
-	return poll(&hangup, 1, 0) > 0;
-}
-
-/* The device's lock is held. Adds the time since the last look. True if the peer has had all its time for this access. */
-static bool takes_too_long(struct peer_access *access, int64_t now)
-{
-	int64_t since = now - access->looked;
-
-	access->looked = now;
-	access->waited += since < 10 * LOOK_NSEC ? since : 10 * LOOK_NSEC;
-	return access->waited >= ACCESS_NSEC;
-}
-
 /* The device's lock is held. Whether the peer is in an access to our memory that may have begun before this time. */
 static bool is_inside(struct loopback_endpoint *endpoint, int64_t before)
 {
 	uint32_t busy = atomic_load_explicit(&endpoint->in->busy, memory_order_acquire);
+	struct pollfd hangup = {.fd = endpoint->socket, .events = POLLRDHUP};
 	struct peer_access *access = &endpoint->access;
-	int64_t now;
+	int64_t now, since;
 
 	if (!(busy & 1) || access->is_given_up)
 		return false;
 	now = clock_nsec();
 	if (access->number != busy)
 		*access = (struct peer_access){.number = busy, .seen = now, .looked = now, .closed = access->closed};
-	if (access->seen > before || has_hung_up(endpoint))
+	/* Or the peer has died during the access, or has ended the connection. */
+	if (access->seen > before || poll(&hangup, 1, 0) > 0)
 		return false;
-	if (!takes_too_long(access, now))
+	since = now - access->looked;
+	access->looked = now;
+	access->waited += since < 10 * LOOK_NSEC ? since : 10 * LOOK_NSEC;
+	if (access->waited < ACCESS_NSEC)
 		return true;
 	access->is_given_up = true;
 	atomic_store(&endpoint->fault, FAULT_IN_ACCESS);
@@ -77,6 +62,7 @@ bool loopback_endpoint_is_still(struct device_endpoint *base, bool stops)
 	if (!stops)
 		endpoint->socket = -1;
 	pthread_mutex_unlock(&device->lock);
+	order_call(endpoint->receive_cq, &endpoint->receiving); /* another peer of the CQ may have cleared the bit of this queue */
 	return is_still && !atomic_load_explicit(&endpoint->is_copying, memory_order_acquire);
 }
 

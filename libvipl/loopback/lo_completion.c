@@ -6,7 +6,6 @@
 
 #include "base/log.h"
 #include "order.h"
-#include "report.h"
 
 #define CQ_CAPACITY (1u << 30) /* entries are kept nowhere, so there is room for any number */
 
@@ -41,6 +40,7 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	cq->cq = named;
 	cq->device = (struct loopback_device *)device;
 	TAILQ_INIT(&cq->linked);
+	TAILQ_INSERT_TAIL(&cq->device->cqs, cq, in_device);
 	if (is_shared) {
 		if (!cq->look.is_empty) /* else threads may read it */
 			cq->look.is_empty = order_is_empty;
@@ -54,20 +54,11 @@ void loopback_cq_destroy(struct device_cq *base)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 
+	TAILQ_REMOVE(&cq->device->cqs, cq, in_device);
 	if (cq->page)
 		order_destroy(cq); /* the memory is kept: see cq_former_look() */
 	else
 		free(cq);
-}
-
-int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
-		     unsigned *capacity)
-{
-	(void)device;
-	(void)cq;
-	(void)entries;
-	(void)capacity;
-	return ENOSPC;
 }
 
 /* Both looks are short, since most find nothing. */

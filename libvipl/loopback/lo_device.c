@@ -5,53 +5,51 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "describe.h"
 #include "loopback.h"
 
 #define NAME "via_lo"
 
-static int open_regions(struct loopback_device *device)
+/* 0 or errno. What has been made is closed by loopback_close(). */
+static int open_files(struct loopback_device *device)
 {
-	int error, fd;
+	int fd, error;
 
-	device->generations = zeroed(TABLE_REGIONS, sizeof(*device->generations));
-	if (!device->generations)
-		return ENOMEM;
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
+	if (device->base.event_fd < 0)
+		return errno;
 	device->regions = region_entries_create(&fd);
-	if (device->regions) {
-		fd_share(&device->regions_file, fd);
-		return 0;
-	}
-	error = errno;
-	free(device->generations);
-	return error;
-}
-
-static void close_regions(struct loopback_device *device)
-{
-	region_entries_unmap(device->regions);
-	fd_close_shared(&device->regions_file);
-	free(device->generations);
-}
-
-/* Watches a file descriptor that has just been made, or not, and takes it. 0 or errno. */
-static int watch_new(struct loopback_device *device, struct watch *watch, int fd,
-		     void (*ready)(struct watch *watch))
-{
-	int error;
-
+	if (!device->regions)
+		return errno;
+	fd_share(&device->regions_file, fd);
+	fd = fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create()");
 	if (fd < 0)
 		return errno;
-	watch->ready = ready;
-	error = watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
+	error = watch_begin(device->base.event_fd, &device->timer, fd, EPOLLIN);
 	if (error)
 		close(fd);
 	return error;
+}
+
+static void loopback_close(struct device *base)
+{
+	struct loopback_device *device = (struct loopback_device *)base;
+
+	fd_close(watch_end(base->event_fd, &device->timer));
+	if (device->regions) {
+		munmap(device->regions, sizeof(*device->regions));
+		fd_close_shared(&device->regions_file);
+	}
+	fd_close(base->event_fd);
+	nonce_page_destroy(device->nonce_page);
+	pthread_mutex_destroy(&device->news.lock);
+	pthread_mutex_destroy(&device->lock);
+	free(device);
 }
 
 static enum opening loopback_open(const char *name, unsigned index, struct nic *nic, struct device **out)
@@ -68,53 +66,23 @@ static enum opening loopback_open(const char *name, unsigned index, struct nic *
 		return OPENING_FAILED;
 	}
 	device->base.ops = &loopback_device_ops;
-	device->nic = nic;
-	TAILQ_INIT(&device->cqs);
-	device->nonce_page = nonce_page_create();
 	device->base.version = LOOPBACK_VERSION;
 	device->base.host = host_from_ipv4((struct in_addr){htonl(INADDR_LOOPBACK)});
+	device->nic = nic;
+	device->timer = (struct watch){.fd = -1, .ready = loopback_timer_ready};
+	device->nonce_page = nonce_page_create();
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->news.lock, NULL);
 	TAILQ_INIT(&device->news.endpoints);
-	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
-	error = device->base.event_fd < 0 ? errno : 0;
-	if (error)
-		goto free_device;
-	error = open_regions(device);
-	if (error)
-		goto close_events;
-	error = watch_new(device, &device->timer,
-			  fd_keep(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), "timerfd_create()"),
-			  loopback_timer_ready);
-	if (error)
-		goto close_regions;
+	TAILQ_INIT(&device->cqs);
+	error = open_files(device);
+	if (error) {
+		log_error("cannot open the loopback NIC: %s", failure(error));
+		loopback_close(&device->base);
+		return OPENING_FAILED;
+	}
 	*out = &device->base;
 	return OPENING_DONE;
-
-close_regions:
-	close_regions(device);
-close_events:
-	fd_close(device->base.event_fd);
-free_device:
-	log_error("cannot open the loopback NIC: %s", failure(error));
-	pthread_mutex_destroy(&device->news.lock);
-	pthread_mutex_destroy(&device->lock);
-	nonce_page_destroy(device->nonce_page);
-	free(device);
-	return OPENING_FAILED;
-}
-
-static void loopback_close(struct device *base)
-{
-	struct loopback_device *device = (struct loopback_device *)base;
-
-	fd_close(watch_end(base->event_fd, &device->timer));
-	close_regions(device);
-	fd_close(base->event_fd);
-	nonce_page_destroy(device->nonce_page);
-	pthread_mutex_destroy(&device->news.lock);
-	pthread_mutex_destroy(&device->lock);
-	free(device);
 }
 
 static void loopback_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes,
@@ -148,18 +116,17 @@ static int look_for_source(const struct in6_addr *host)
 {
 	struct sockaddr_storage address;
 	socklen_t length = host_to_socket(host, 0, &address);
-	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error;
+	int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct in6_addr source;
+	bool has_source;
 
 	if (fd < 0)
 		return cause("socket()", errno);
-	error = connect(fd, (struct sockaddr *)&address, length) ||
-				getsockname(fd, (struct sockaddr *)&address, &length)
-			? EADDRNOTAVAIL
-			: 0;
+	has_source = !connect(fd, (struct sockaddr *)&address, length) &&
+		     !getsockname(fd, (struct sockaddr *)&address, &length);
 	close(fd);
 	source = host_from_socket((struct sockaddr *)&address);
-	return !error && host_equal(&source, host) ? 0 : EADDRNOTAVAIL;
+	return has_source && host_equal(&source, host) ? 0 : EADDRNOTAVAIL;
 }
 
 /* The same of an interface's address. It may not be the source: it is its interface's second, or link-local. */
@@ -186,18 +153,13 @@ static bool is_short(int error)
 	return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
 }
 
-static int look_for(const struct in6_addr *host)
-{
-	int error = host_is_loopback(host) ? 0 : look_for_source(host);
-
-	return error && !is_short(error) ? look_for_interface(host) : error;
-}
-
 /* All addresses of this machine mean this NIC. */
 static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host, struct in6_addr *own)
 {
-	int error = look_for(host);
+	int error = host_is_loopback(host) ? 0 : look_for_source(host);
 
+	if (error && !is_short(error))
+		error = look_for_interface(host);
 	*own = base->host;
 	if (error && error != EADDRNOTAVAIL)
 		log_error_ratelimited("cannot see whether an address is one of this machine's: %s", failure(error));
@@ -207,37 +169,13 @@ static VIP_RETURN loopback_find_host(struct device *base, struct in6_addr *host,
 	return VIP_SUCCESS;
 }
 
+#define ENTRY(name) .name = loopback_##name,
+
 const struct device_ops loopback_device_ops = {
 	.open = loopback_open,
 	.close = loopback_close,
 	.query = loopback_query,
 	.find_host = loopback_find_host,
-	.domain_create = loopback_domain_create,
-	.domain_destroy = loopback_domain_destroy,
-	.region_create = loopback_region_create,
-	.region_destroy = loopback_region_destroy,
-	.region_change = loopback_region_change,
-	.cq_create = loopback_cq_create,
-	.cq_destroy = loopback_cq_destroy,
-	.cq_grow = loopback_cq_grow,
-	.cq_poll = loopback_cq_poll,
-	.cq_arm = loopback_cq_arm,
-	.cq_arm_sleeper = loopback_cq_arm_sleeper,
-	.cq_wake = loopback_cq_wake,
-	.endpoint_create = loopback_endpoint_create,
-	.endpoint_destroy = loopback_endpoint_destroy,
-	.endpoint_prepare = loopback_endpoint_prepare,
-	.endpoint_is_still = loopback_endpoint_is_still,
-	.endpoint_stop = loopback_endpoint_stop,
-	.endpoint_reset = loopback_endpoint_reset,
-	.post_send = loopback_post_send,
-	.post_receive = loopback_post_receive,
-	.place = loopback_place,
-	.admit = loopback_admit,
-	.tell_no_match = loopback_tell_no_match,
 	.takes_fd = memory_may_be_shared,
-	.describe = loopback_describe,
-	.raise = loopback_raise,
-	.woken_by_peer = loopback_woken_by_peer,
-	.serve = loopback_serve,
+	LOOPBACK_OPERATIONS(ENTRY)
 };

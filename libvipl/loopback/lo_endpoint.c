@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A VI's end of a connection: creation, states, and its link. */
+/* A VI's end of a connection: creation, what the ends tell each other of their data path (docs/LOOPBACK.md), and states. */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/aligned.h"
+#include "base/config.h"
 #include "base/fd.h"
 #include "base/futex.h"
 #include "base/log.h"
@@ -17,10 +19,12 @@
 _Static_assert(RECEIVE_DEPTH <= LANE_RECEIVES, "there is a place for each in the lane");
 _Static_assert(SEND_DEPTH <= SEND_STAMPS, "there is a stamp for each");
 
-static void lock_cqs(struct loopback_endpoint *endpoint)
+void endpoint_lock(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *first = endpoint->send_cq, *second = endpoint->receive_cq;
 
+	workqueue_lock(endpoint->send_queue);
+	workqueue_lock(endpoint->receive_queue);
 	/* Ordered by the address of struct cq, where the locks are: this memory stays. */
 	if ((uintptr_t)first->cq > (uintptr_t)second->cq) {
 		first = endpoint->receive_cq;
@@ -31,23 +35,11 @@ static void lock_cqs(struct loopback_endpoint *endpoint)
 		cq_lock(second->cq);
 }
 
-static void unlock_cqs(struct loopback_endpoint *endpoint)
+void endpoint_unlock(struct loopback_endpoint *endpoint)
 {
 	cq_unlock(endpoint->send_cq->cq);
 	if (endpoint->receive_cq != endpoint->send_cq)
 		cq_unlock(endpoint->receive_cq->cq);
-}
-
-void endpoint_lock(struct loopback_endpoint *endpoint)
-{
-	workqueue_lock(endpoint->send_queue);
-	workqueue_lock(endpoint->receive_queue);
-	lock_cqs(endpoint);
-}
-
-void endpoint_unlock(struct loopback_endpoint *endpoint)
-{
-	unlock_cqs(endpoint);
 	workqueue_unlock(endpoint->receive_queue);
 	workqueue_unlock(endpoint->send_queue);
 }
@@ -71,12 +63,12 @@ static int join_cqs(struct loopback_endpoint *endpoint)
 			order_leave(send_cq, &endpoint->sending);
 		return error;
 	}
-	lock_cqs(endpoint);
+	endpoint_lock(endpoint);
 	if (!send_cq->page)
 		LIST_INSERT_HEAD(&send_cq->senders, endpoint, in_send_cq);
 	if (!receive_cq->page)
 		LIST_INSERT_HEAD(&receive_cq->receivers, endpoint, in_receive_cq);
-	unlock_cqs(endpoint);
+	endpoint_unlock(endpoint);
 	return 0;
 }
 
@@ -88,21 +80,12 @@ static void leave_cqs(struct loopback_endpoint *endpoint)
 		order_leave(send_cq, &endpoint->sending);
 	if (receive_cq->page)
 		order_leave(receive_cq, &endpoint->receiving);
-	lock_cqs(endpoint);
+	endpoint_lock(endpoint);
 	if (!send_cq->page)
 		LIST_REMOVE(endpoint, in_send_cq);
 	if (!receive_cq->page)
 		LIST_REMOVE(endpoint, in_receive_cq);
-	unlock_cqs(endpoint);
-}
-
-/*
- * A VI takes no descriptor before it is connected. But a server that creates one for each request shall learn that it has too few
- * while it can still hear requests, and refuse them: a request takes a socket, and what comes with it.
- */
-static int check_room_for_request(void)
-{
-	return fd_check_room(1 + DESCRIPTION_FDS);
+	endpoint_unlock(endpoint);
 }
 
 struct device_endpoint *loopback_endpoint_create(struct device *device,
@@ -122,7 +105,11 @@ struct device_endpoint *loopback_endpoint_create(struct device *device,
 	endpoint->send_cq = (struct loopback_cq *)config->send_cq;
 	endpoint->receive_cq = (struct loopback_cq *)config->receive_cq;
 	endpoint->link_fd = endpoint->socket = -1;
-	error = endpoint->arrays ? check_room_for_request() : errno;
+	/*
+	 * A VI takes no descriptor before it is connected. But a server that creates one for each request shall learn that it has too
+	 * few while it can still hear requests, and refuse them: a request takes a socket, and what comes with it.
+	 */
+	error = endpoint->arrays ? fd_check_room(1 + DESCRIPTION_FDS) : errno;
 	if (!error)
 		error = join_cqs(endpoint);
 	if (!error)
@@ -143,11 +130,7 @@ void loopback_endpoint_destroy(struct device_endpoint *base)
 	aligned_free(endpoint);
 }
 
-int loopback_endpoint_prepare(struct device_endpoint *base)
-{
-	atomic_store(&((struct loopback_endpoint *)base)->stopped, false);
-	return 0;
-}
+/* ---- connecting ---- */
 
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful)
 {
@@ -192,6 +175,81 @@ bool endpoint_attach(struct loopback_endpoint *endpoint, struct link *link, unsi
 	return is_published;
 }
 
+/* The descriptors: the region table; if the receive queue has one, its CQ's page; from the accepting end also the link. */
+void loopback_describe(struct device_endpoint *base, struct description *own)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	const struct nonce_page *page = endpoint->device->nonce_page;
+	struct path_description path = {
+		.domain = endpoint->domain->number,
+		.queue = endpoint->receive_cq->page ? endpoint->queue + 1 : 0,
+	};
+
+	if (page) {
+		path.nonce_address = (uintptr_t)page->nonce;
+		memcpy(path.nonce, page->nonce, sizeof(path.nonce));
+	}
+	memcpy(own->bytes, &path, sizeof(path));
+	own->fds[own->fd_count++] = endpoint->device->regions_file.fd;
+	if (path.queue)
+		own->fds[own->fd_count++] = endpoint->receive_cq->page_file.fd;
+	if (endpoint->link_fd >= 0) {
+		own->fds[own->fd_count++] = own->sent_fd = endpoint->link_fd;
+		endpoint->link_fd = -1;
+	}
+}
+
+/* Takes all that the peer says, except for the link. 0 or errno. */
+static int adopt_peer(struct loopback_endpoint *endpoint, const struct path_description *path,
+		      const struct description *peer)
+{
+	struct peer_files *files = &endpoint->device->peer_files;
+
+	if (path->queue > PAGE_QUEUES || peer->fd_count < (path->queue ? 2 : 1))
+		return EPROTO;
+	endpoint->peer_regions = peer_file_map(files, peer->fds[0], sizeof(struct region_entries), PROT_READ);
+	if (!endpoint->peer_regions)
+		return errno;
+	endpoint->peer_queue = path->queue - 1;
+	if (path->queue)
+		endpoint->peer_page = peer_file_map(files, peer->fds[1], sizeof(struct cq_page), PROT_READ | PROT_WRITE);
+	if (path->queue && !endpoint->peer_page)
+		return errno;
+	endpoint->peer_domain = path->domain;
+	if (config()->lo_copy == LO_COPY_DIRECT)
+		endpoint->peer_memory = peer_memory_open(endpoint->device, peer->process,
+							 path->nonce_address, path->nonce);
+	return 0;
+}
+
+int loopback_raise(struct device_endpoint *base, bool accepts, const struct connect_info *own,
+		   const struct connect_info *peer, struct description *description)
+{
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	struct path_description path;
+	struct link *link;
+	int error;
+
+	memcpy(&path, description->bytes, sizeof(path));
+	endpoint->own = *own;
+	endpoint->peer = *peer;
+	endpoint->socket = description->socket;
+	error = adopt_peer(endpoint, &path, description);
+	if (error)
+		return error;
+	if (accepts)
+		link = link_create(&endpoint->link_fd);
+	else if (description->fd_count == (path.queue ? 3u : 2u))
+		link = link_map(description->fds[path.queue ? 2 : 1]);
+	else
+		return EPROTO;
+	if (!link)
+		return errno;
+	return endpoint_attach(endpoint, link, accepts) ? 0 : ENOMEM;
+}
+
+/* ---- the end ---- */
+
 /* The peer may have said why it ends the connection, or may have just ended it. */
 static void tell_cause(struct loopback_endpoint *endpoint)
 {
@@ -208,42 +266,21 @@ static void tell_cause(struct loopback_endpoint *endpoint)
 		vi_closed(endpoint->vi);
 }
 
-/* Gives flushed descriptors a stamp after those that are done. No poll completes anything in between. */
-static void end_sources(struct loopback_endpoint *endpoint)
+void loopback_endpoint_stop(struct device_endpoint *base)
 {
+	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
 	struct loopback_cq *send_cq = endpoint->send_cq, *receive_cq = endpoint->receive_cq;
 
-	lock_cqs(endpoint);
+	/* Flushed descriptors get a stamp after those that are done. No poll completes anything in between. */
+	endpoint_lock(endpoint);
 	if (send_cq->page)
 		atomic_store(&endpoint->sending.end, cq_page_stamp(send_cq->page));
 	if (receive_cq->page)
 		atomic_store(&endpoint->receiving.end, cq_page_stamp(receive_cq->page));
 	atomic_store(&endpoint->stopped, true);
-	unlock_cqs(endpoint);
+	endpoint_unlock(endpoint);
 	order_call(send_cq, &endpoint->sending);
 	order_call(receive_cq, &endpoint->receiving);
-}
-
-/* Another peer of the CQ may have cleared the bit of this queue. Takes no more than a lane has room for. */
-static void take_what_has_come(struct loopback_endpoint *endpoint)
-{
-	struct loopback_cq *cq = endpoint->receive_cq;
-	uint32_t before = atomic_load_explicit(&endpoint->read, memory_order_relaxed);
-
-	order_call(cq, &endpoint->receiving);
-	for (unsigned turns = 0; turns < LANE_MESSAGES && cq_poll_for_device(cq->cq); turns++)
-		if (atomic_load_explicit(&endpoint->read, memory_order_relaxed) - before >=
-		    LANE_MESSAGES)
-			break;
-}
-
-void loopback_endpoint_stop(struct device_endpoint *base)
-{
-	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
-
-	if (endpoint->in && endpoint->receive_cq->page)
-		take_what_has_come(endpoint);
-	end_sources(endpoint);
 	if (endpoint->in)
 		tell_cause(endpoint);
 }
@@ -251,80 +288,48 @@ void loopback_endpoint_stop(struct device_endpoint *base)
 /* No thread posts, and only the caller has the link. */
 static void forget_link(struct loopback_endpoint *endpoint)
 {
+	const size_t first = offsetof(struct loopback_endpoint, stopped), end = offsetof(struct loopback_endpoint, arrays);
+
 	if (endpoint->link)
 		loopback_cq_rouse(endpoint->receive_cq); /* the word goes, or the peer has cleared its bit, and has woken nobody */
-	endpoint->link = NULL;
-	endpoint->in = endpoint->out = NULL;
-	endpoint->peer_waits = NULL;
-	endpoint->peer_page = NULL;
 	if (endpoint->is_listed)
 		LIST_REMOVE(endpoint, in_pending);
-	endpoint->is_listed = endpoint->shares = false;
-	endpoint->taken = endpoint->written = endpoint->limit = 0;
-	endpoint->ring_written = endpoint->ring_limit = 0;
-	endpoint->accepted = 0;
-	atomic_store(&endpoint->reported, 0);
-	endpoint->failure_reported = false;
-	atomic_store(&endpoint->stamped, 0);
-	atomic_store(&endpoint->finished, 0);
-	atomic_store(&endpoint->failure, 0);
-	atomic_store(&endpoint->is_pending, false);
-	atomic_store(&endpoint->read, 0);
-	endpoint->completed = endpoint->offset = 0;
-	endpoint->ring_read = 0;
-	endpoint->part_failed = endpoint->rx_stopped = false;
-	atomic_store(&endpoint->fault, 0);
-	atomic_store(&endpoint->must_wake_peer, false);
-	atomic_store(&endpoint->posted, 0);
-	endpoint->publish_limit = endpoint->pool_used = 0;
-	atomic_store(&endpoint->pool_free, 0);
-}
-
-/*
- * The device's lock is held, but not while this waits for threads that have the endpoint. They wait for plain copies at most,
- * because after loopback_endpoint_is_still() no thread is in another one.
- */
-static void unlist(struct loopback_endpoint *endpoint)
-{
-	while (endpoint->holders) {
-		pthread_mutex_unlock(&endpoint->device->lock);
-		futex_rest(HOLDERS_NSEC); /* they may have a lower priority, and wait for this processor */
-		pthread_mutex_lock(&endpoint->device->lock);
-	}
-	LIST_REMOVE(endpoint, in_linked);
+	memset((char *)endpoint + first, 0, end - first);
+	endpoint->socket = -1;
 }
 
 void loopback_endpoint_reset(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	struct loopback_device *device = endpoint->device;
 	const struct region_entries *regions = endpoint->peer_regions;
 	struct peer_memory *memory = endpoint->peer_memory;
 	struct cq_page *page = endpoint->peer_page;
 	struct link *link = endpoint->link;
-	int link_fd = endpoint->link_fd;
 
 	if (link)
 		loopback_progress_unlink(endpoint);
+	pthread_mutex_lock(&device->lock);
+	/* These wait for plain copies at most, because after loopback_endpoint_is_still() no thread is in another one. */
+	while (endpoint->holders) {
+		pthread_mutex_unlock(&device->lock);
+		futex_rest(HOLDERS_NSEC); /* they may have a lower priority, and wait for this processor */
+		pthread_mutex_lock(&device->lock);
+	}
 	/* A deregistration waits for the copies of endpoints in the list, so one that leaves it must have ended its copies. */
-	pthread_mutex_lock(&endpoint->device->lock);
 	if (link)
-		unlist(endpoint);
+		LIST_REMOVE(endpoint, in_linked);
 	endpoint_lock(endpoint);
 	forget_link(endpoint);
-	endpoint->peer_regions = NULL;
-	endpoint->peer_memory = NULL;
-	endpoint->socket = -1;
 	endpoint_unlock(endpoint);
-	pthread_mutex_unlock(&endpoint->device->lock);
+	pthread_mutex_unlock(&device->lock);
 	endpoint_forget_news(endpoint);
+	if (endpoint->link_fd >= 0)
+		close(endpoint->link_fd);
 	endpoint->link_fd = -1;
-	if (link_fd >= 0)
-		close(link_fd);
 	if (link)
 		link_unmap(link);
 	peer_memory_close(memory);
-	if (regions)
-		region_entries_unmap(regions);
-	if (page)
-		cq_page_unmap(page);
+	peer_file_unmap(&device->peer_files, regions);
+	peer_file_unmap(&device->peer_files, page);
 }

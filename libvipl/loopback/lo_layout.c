@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a process sees of its peers, in numbers: the description and the shared memory of version 10. docs/LOOPBACK.md says what
- * they mean.
- *
- * There is no code here. The test is that this compiles, for 64 and for 32 bits. Peers of the same version may have another
- * build of the library. So a number changes only together with LOOPBACK_VERSION.
+ * The sizes and places of all that link.h and cq_page.h describe. There is no code here. The test is that this compiles, for 64
+ * and for 32 bits.
  */
 #include <stddef.h>
 
 #include "cq_page.h"
-#include "describe.h"
 #include "link.h"
 
-#define VALUE(name, value)  _Static_assert((name) == (value), "value of " #name)
 #define SIZE(type, size)    _Static_assert(sizeof(struct type) == (size), "size of " #type)
 #define ALIGN(type, bytes)  _Static_assert(_Alignof(struct type) == (bytes), "alignment of " #type)
 #define MEMBER(type, member, offset, size)                                                             \
 	_Static_assert(offsetof(struct type, member) == (offset), "offset of " #type "." #member);     \
 	_Static_assert(sizeof(((struct type *)0)->member) == (size), "size of " #type "." #member)
-
-VALUE(LOOPBACK_VERSION, 10);
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "peers may not be able to write, and have no lock of ours");
 
@@ -49,15 +42,6 @@ MEMBER(lane, details, 24896, 1024 * 16);
 MEMBER(lane, pool, 41280, 2048 * 16);
 MEMBER(lane, answer_data, 77824, 32768);
 MEMBER(lane, ring, 110592, 65536);
-VALUE(LANE_SHORT, 256);
-VALUE(LANE_PIECE, 32768);
-VALUE(WAIT_IN_AGENT, 1);
-VALUE(WAIT_HERE, 2);
-VALUE(END_NO_RECEIVE, 1);
-VALUE(END_WRITE_REFUSED, 2);
-VALUE(END_READ_REFUSED, 3);
-VALUE(ANSWER_DONE, 1);
-VALUE(ANSWER_REFUSED, 2);
 
 /* A message. */
 SIZE(lane_message, 64);
@@ -70,15 +54,6 @@ MEMBER(lane_message, data, 16, 44);
 MEMBER(lane_message, target.address, 16, 8);
 MEMBER(lane_message, target.handle, 24, 4);
 MEMBER(lane_message, stamp, 60, 4);
-VALUE(MESSAGE_INLINED, 1);
-VALUE(MESSAGE_IN_RING, 2);
-VALUE(MESSAGE_PLACED, 3);
-VALUE(MESSAGE_WRITTEN, 4);
-VALUE(MESSAGE_TOO_LONG, 5);
-VALUE(MESSAGE_PART, 6);
-VALUE(MESSAGE_WRITE, 7);
-VALUE(MESSAGE_READ, 8);
-VALUE(MESSAGE_ABORT, 9);
 
 /* Details of a posted receive. */
 SIZE(lane_detail, 16);
@@ -96,10 +71,6 @@ MEMBER(cq_page, stamp, 0, 4);
 MEMBER(cq_page, waits, 4, 4);
 MEMBER(cq_page, summary, 8, 4);
 MEMBER(cq_page, arrived, 16, 2048 * 4);
-VALUE(PAGE_QUEUES, 65536);
-VALUE(PAGE_WORD_BITS, 32);
-VALUE(PAGE_FIRST, 16);
-VALUE(PAGE_SPREAD, 128);
 
 /* The region table. */
 SIZE(region_entries, 32768 * 32);
@@ -109,6 +80,3 @@ MEMBER(region_entry, domain, 4, 4);
 MEMBER(region_entry, rights, 8, 4);
 MEMBER(region_entry, start, 16, 8);
 MEMBER(region_entry, length, 24, 8);
-VALUE(RIGHT_LOCAL_WRITE, 1);
-VALUE(RIGHT_RDMA_WRITE, 2);
-VALUE(RIGHT_RDMA_READ, 4);

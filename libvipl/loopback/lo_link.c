@@ -2,20 +2,17 @@
 /* Making the memory that processes share, and mapping what another process has made. */
 #include "link.h"
 #include "base/fd.h"
-#include "base/forks.h"
 #include "base/log.h"
 #include "cq_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -98,36 +95,33 @@ static void *create_file(const char *name, size_t size, size_t allocated, int se
 #define BLOCK	    512	      /* the unit of st_blocks */
 #define MOST_BEHIND 0x1000000 /* bytes behind the end; with a few large pages there are some */
 
-/*
- * The status of a file in memory of a fixed size, or false and errno. Only a call that is refused is worth a line: the
- * caller names the connection.
- */
+/* Only a call that is refused is worth a line: the caller names the connection. Returns false, and errno as it is. */
+static bool cannot_check(const char *call)
+{
+	int error = cause(call, errno);
+
+	log_error_ratelimited("cannot check a peer's memory: %s", failure(error));
+	errno = error;
+	return false;
+}
+
+/* The status of a file in memory of a fixed size, or false and errno. */
 static bool get_status(int fd, struct stat *status)
 {
 	const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
 	struct statfs file_system;
-	const char *call = NULL;
 	int seals = fcntl(fd, F_GET_SEALS);
 
 	if (seals < 0 && is_refused(errno))
-		log_error_ratelimited("cannot check a peer's memory: %s", failure_of("fcntl(F_GET_SEALS)", errno));
-	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
-	if (seals < 0 || (seals & needed) != needed) {
-		errno = EPROTO;
-		return false;
-	}
-	if (fstatfs(fd, &file_system))
-		call = "fstatfs()";
-	else if (fstat(fd, status))
-		call = "fstat()";
-	if (call) {
-		int error = cause(call, errno);
-
-		log_error_ratelimited("cannot check a peer's memory: %s", failure_of(call, error));
-		errno = error;
-		return false;
-	}
+		cannot_check("fcntl(F_GET_SEALS)");
 	errno = EPROTO;
+	/* Only files in memory have seals. Any other file may be in a file system that does not answer. */
+	if (seals < 0 || (seals & needed) != needed)
+		return false;
+	if (fstatfs(fd, &file_system))
+		return cannot_check("fstatfs()");
+	if (fstat(fd, status))
+		return cannot_check("fstat()");
 	/* Not on huge pages, which may run out when they are touched. */
 	return file_system.f_type == TMPFS_MAGIC;
 }
@@ -160,92 +154,53 @@ static void *map_file(int fd, const struct stat *status, size_t size, int protec
 	return NULL;
 }
 
-/* Memory of a peer process that is mapped once, for all connections with it. */
+/* A peer's table or page. */
 struct peer_file {
 	LIST_ENTRY(peer_file) in_files;
 	dev_t device; /* these two name the file as long as it is mapped */
 	ino_t number;
-	size_t size;
-	int protection;
 	unsigned users;
+	size_t size;
 	void *memory;
 };
 
-static LIST_HEAD(, peer_file) peer_files;
-static pthread_mutex_t peer_files_lock = PTHREAD_MUTEX_INITIALIZER; /* no lock is taken while it is held */
-
-static struct peer_file *find_file(const struct stat *status, size_t size, int protection)
-{
-	struct peer_file *file;
-
-	LIST_FOREACH (file, &peer_files, in_files)
-		if (file->device == status->st_dev && file->number == status->st_ino && file->size == size &&
-		    file->protection == protection)
-			break;
-	return file;
-}
-
-/* The lock is held. NULL and errno on failure. */
-static struct peer_file *add_file(int fd, const struct stat *status, size_t size, int protection)
-{
-	struct peer_file *file = zeroed(1, sizeof(*file));
-
-	if (!file)
-		return NULL;
-	*file = (struct peer_file){.device = status->st_dev, .number = status->st_ino, .size = size, .protection = protection};
-	file->memory = map_file(fd, status, size, protection, true);
-	if (file->memory) {
-		LIST_INSERT_HEAD(&peer_files, file, in_files);
-		return file;
-	}
-	free(file);
-	return NULL;
-}
-
-/* The child has them, too. */
-static void forget_nothing(void)
-{
-}
-
-LOCK_OVER_FORKS(files, peer_files_lock, forget_nothing)
-
-static void *map_once(int fd, size_t size, int protection)
+void *peer_file_map(struct peer_files *files, int fd, size_t size, int protection)
 {
 	struct peer_file *file;
 	struct stat status;
-	void *memory = NULL;
 
 	if (!get_status(fd, &status))
 		return NULL;
-	files_lock();
-	file = find_file(&status, size, protection);
+	LIST_FOREACH (file, files, in_files)
+		if (file->device == status.st_dev && file->number == status.st_ino && file->size == size) {
+			file->users++;
+			return file->memory;
+		}
+	file = zeroed(1, sizeof(*file));
 	if (!file)
-		file = add_file(fd, &status, size, protection);
-	if (file) {
-		file->users++;
-		memory = file->memory;
+		return NULL;
+	*file = (struct peer_file){.device = status.st_dev, .number = status.st_ino, .users = 1, .size = size};
+	file->memory = map_file(fd, &status, size, protection, true);
+	if (!file->memory) {
+		free(file);
+		return NULL;
 	}
-	pthread_mutex_unlock(&peer_files_lock);
-	return memory;
+	LIST_INSERT_HEAD(files, file, in_files);
+	return file->memory;
 }
 
-/* The memory may be our own as well. */
-static void unmap(const void *memory, size_t size)
+void peer_file_unmap(struct peer_files *files, const void *memory)
 {
 	struct peer_file *file;
 
-	pthread_mutex_lock(&peer_files_lock);
-	LIST_FOREACH (file, &peer_files, in_files)
+	LIST_FOREACH (file, files, in_files)
 		if (file->memory == memory)
 			break;
-	if (file && !--file->users) {
-		LIST_REMOVE(file, in_files);
-		free(file);
-		file = NULL;
-	}
-	if (!file)
-		munmap((void *)(uintptr_t)memory, size);
-	pthread_mutex_unlock(&peer_files_lock);
+	if (!file || --file->users)
+		return;
+	LIST_REMOVE(file, in_files);
+	munmap(file->memory, file->size);
+	free(file);
 }
 
 uint64_t link_known(void)
@@ -266,13 +221,9 @@ bool lane_allocate(struct lane *lane, uint64_t *known, const volatile void *part
 /* False and errno if there is no memory for the first steps: then it is unmapped. */
 static bool begin_link(struct link *link)
 {
-	int error;
-
 	if (populate(&link->lanes[0], LANE_STEP) && populate(&link->lanes[1], LANE_STEP))
 		return true;
-	error = errno;
-	link_unmap(link);
-	errno = error;
+	link_unmap(link); /* which leaves errno as it is */
 	return false;
 }
 
@@ -311,29 +262,9 @@ struct region_entries *region_entries_create(int *fd)
 			   F_SEAL_FUTURE_WRITE, fd);
 }
 
-const struct region_entries *region_entries_map(int fd)
-{
-	return map_once(fd, sizeof(struct region_entries), PROT_READ);
-}
-
-void region_entries_unmap(const struct region_entries *entries)
-{
-	unmap(entries, sizeof(*entries));
-}
-
 struct cq_page *cq_page_create(int *fd)
 {
 	return create_file("vipl-cq", sizeof(struct cq_page), sizeof(struct cq_page), 0, fd);
-}
-
-struct cq_page *cq_page_map(int fd)
-{
-	return map_once(fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
-}
-
-void cq_page_unmap(struct cq_page *page)
-{
-	unmap(page, sizeof(*page));
 }
 
 void cq_page_blank(struct cq_page *page)
@@ -344,12 +275,9 @@ void cq_page_blank(struct cq_page *page)
 
 bool cq_page_move(struct cq_page *page, struct cq_page *to)
 {
-	int error;
-
 	if (mremap(page, sizeof(*page), sizeof(*page), MREMAP_MAYMOVE | MREMAP_FIXED, to) != MAP_FAILED)
 		return true;
-	error = cause_of_memory("mremap()", sizeof(*page), errno);
+	cause_of_memory("mremap()", sizeof(*page), errno);
 	munmap(page, sizeof(*page));
-	errno = error;
 	return false;
 }

@@ -27,7 +27,6 @@
 #include "order.h"
 #include "base/fd.h"
 #include "base/log.h"
-#include "report.h"
 
 #define ROUNDS 3u /* of a poll that completes nothing: see order_poll() */
 #define BATCH  256 /* completions of a poll; the round goes on in the next one */

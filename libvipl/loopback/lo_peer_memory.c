@@ -11,11 +11,8 @@
  *
  * A child that shares the memory keeps it when the process has ended. So the agent watches a descriptor of the process.
  */
-#include "peer_memory.h"
-
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,15 +38,14 @@
 #define FILE_READ_MOST 0x2000u /* longer reads are faster by process_vm_readv() */
 
 struct peer_memory {
-	struct watch end; /* of the process: readable then, or none */
+	struct watch end; /* of the process: readable from then on, or none */
 	struct loopback_device *device;
 	LIST_ENTRY(peer_memory) in_memories;
 	unsigned users;
 	pid_t process;
 	_Atomic int fd; /* of /proc/PID/mem; -1: none, or not yet */
-	bool has_page; /* its nonce is where no other process has memory */
+	bool has_page; /* its nonce is where no other process has memory; only with pointers of 64 bits */
 	_Atomic int way; /* enum way */
-	atomic_bool has_ended; /* the process, and the watch has */
 	uint64_t nonce_address;
 	uint8_t nonce[NONCE_BYTES];
 };
@@ -105,24 +101,13 @@ static bool open_file(struct peer_memory *memory)
 static void process_ended(struct watch *end)
 {
 	const struct peer_memory *memory = (struct peer_memory *)end;
-	struct loopback_device *device = memory->device;
 	struct loopback_endpoint *endpoint;
 
-	atomic_store(&((struct peer_memory *)end)->has_ended, true);
-	fd_close(watch_end(device->base.event_fd, end));
-	LIST_FOREACH(endpoint, &device->linked, in_linked)
+	LIST_FOREACH(endpoint, &memory->device->linked, in_linked)
 		if (endpoint->peer_memory == memory) {
 			atomic_store(&endpoint->fault, FAULT_NO_PROCESS);
 			endpoint_wake_agent(endpoint);
 		}
-}
-
-/* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */
-static void watch_process(struct peer_memory *memory, int fd)
-{
-	memory->end.ready = process_ended;
-	if (fd >= 0 && watch_begin(memory->device->base.event_fd, &memory->end, fd, EPOLLIN))
-		close(fd);
 }
 
 static bool has_nonce(const struct peer_memory *memory, enum way way)
@@ -134,14 +119,6 @@ static bool has_nonce(const struct peer_memory *memory, enum way way)
 				 : process_vm_readv(memory->process, &here, 1, &there, 1, 0);
 
 	return length == sizeof(seen) && !memcmp(seen, memory->nonce, sizeof(seen));
-}
-
-/* The watch's descriptor may be closed by now, but not before the flag is set. */
-static bool process_has_ended(const struct peer_memory *memory)
-{
-	struct pollfd end = {.fd = memory->end.fd, .events = POLLIN};
-
-	return poll(&end, 1, 0) > 0 || atomic_load(&memory->has_ended);
 }
 
 /*
@@ -160,7 +137,7 @@ static enum way find_way(struct peer_memory *memory)
 	else if (memory->has_page && has_nonce(memory, WAY_BY_NUMBER))
 		way = WAY_BY_NUMBER;
 	else
-		way = process_has_ended(memory) ? WAY_GONE : WAY_NONE;
+		way = watch_has_event(&memory->end) ? WAY_GONE : WAY_NONE;
 	atomic_store_explicit(&memory->way, way, memory_order_release);
 	return way;
 }
@@ -185,7 +162,7 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 		return NULL;
 	process_fd = fd_keep((int)syscall(SYS_pidfd_open, process, 0), NULL);
 	*memory = (struct peer_memory){
-		.end.fd = -1,
+		.end = {.fd = -1, .ready = process_ended},
 		.device = device,
 		.users = 1,
 		.process = process,
@@ -196,7 +173,9 @@ struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t proce
 	};
 	memcpy(memory->nonce, nonce, NONCE_BYTES);
 	LIST_INSERT_HEAD(&device->peer_memories, memory, in_memories);
-	watch_process(memory, process_fd);
+	/* Where the kernel has no such descriptors, or gives none, the end is noticed by the sockets' end, and by copies. */
+	if (process_fd >= 0 && watch_begin(device->base.event_fd, &memory->end, process_fd, EPOLLIN | EPOLLET))
+		close(process_fd);
 	return memory;
 }
 
@@ -217,7 +196,7 @@ struct copying {
 	const struct segment *remote;
 	unsigned remote_count;
 	bool is_write;
-	uint32_t done; /* bytes */
+	struct span left;
 };
 
 /* The pieces in the span, for the kernel. Returns how many: no more than there are segments. */
@@ -250,20 +229,15 @@ static unsigned cut_pieces(struct iovec *pieces, const struct segment *segments,
 static unsigned cut_here(const struct copying *copying, struct iovec *pieces, uint32_t length)
 {
 	const struct device_send *send = copying->send;
-	bool is_end = copying->done + length == send->length;
+	bool is_end = length == copying->left.length;
 	uint32_t watched = !copying->is_write || !is_end ? 0 : length < WATCHED ? length : WATCHED;
 	unsigned count = cut_pieces(pieces, send->segments, send->count,
-				    (struct span){copying->done, length - watched});
+				    (struct span){copying->left.offset, length - watched});
 
 	if (!watched || (count && !PIECES_IN_ORDER))
 		return count;
 	return count + cut_pieces(pieces + count, send->segments, send->count,
 				  (struct span){send->length - watched, watched});
-}
-
-static struct span rest(const struct copying *copying)
-{
-	return (struct span){copying->done, copying->send->length - copying->done};
 }
 
 /* All that is left, by the number of the process. 0 or errno. */
@@ -274,13 +248,9 @@ static int copy_by_number(struct copying *copying)
 	uint8_t seen[NONCE_BYTES] = {0};
 	size_t first = copying->is_write ? 1 : sizeof(seen);
 
-	for (unsigned i = 0; i < copying->remote_count; i++)
-		if ((uintptr_t)copying->remote[i].address != copying->remote[i].address)
-			return EINVAL; /* we have 32 bits, and the peer has 64 */
-	while (copying->done < copying->send->length) {
-		struct span left = rest(copying);
-		unsigned here_count = 1 + cut_here(copying, here + 1, left.length);
-		unsigned there_count = 1 + cut_pieces(there + 1, copying->remote, copying->remote_count, left);
+	while (copying->left.length) {
+		unsigned here_count = 1 + cut_here(copying, here + 1, copying->left.length);
+		unsigned there_count = 1 + cut_pieces(there + 1, copying->remote, copying->remote_count, copying->left);
 		uint64_t page = memory->nonce_address;
 		ssize_t copied;
 
@@ -297,32 +267,42 @@ static int copy_by_number(struct copying *copying)
 			return ESRCH;
 		if ((size_t)copied <= first)
 			return EFAULT;
-		copying->done += (uint32_t)copied - (uint32_t)first;
+		copying->left.offset += (uint32_t)(copied - (ssize_t)first);
+		copying->left.length -= (uint32_t)(copied - (ssize_t)first);
 		atomic_thread_fence(memory_order_release);
 	}
 	return 0;
+}
+
+/* The first segment's piece that is in the span. */
+static struct segment first_piece(const struct segment *segments, unsigned count, struct span span)
+{
+	struct segment piece = {0};
+
+	for (unsigned i = 0; i < count && !piece.length; i++)
+		piece = span_next(&span, segments[i]);
+	return piece;
 }
 
 /* A copy of the next bytes, `length` at most, in two steps: our own memory may be protected. Returns as pwrite(). */
 static ssize_t copy_in_two_steps(const struct copying *copying, uint64_t address, uint32_t length)
 {
 	const struct device_send *send = copying->send;
+	struct segment here;
 	uint8_t bytes[1024];
-	struct iovec here[MAX_SEGMENTS];
 	ssize_t copied;
 
 	if (length > sizeof(bytes))
 		length = sizeof(bytes);
-	if (length > WATCHED && copying->done + length == send->length)
+	if (length > WATCHED && length == copying->left.length)
 		length -= WATCHED;
-	cut_pieces(here, send->segments, send->count, (struct span){copying->done, length});
-	length = (uint32_t)here[0].iov_len;
+	here = first_piece(send->segments, send->count, (struct span){copying->left.offset, length});
 	if (!copying->is_write) {
-		copied = pread(copying->memory->fd, bytes, length, (off_t)address);
-		if (copied <= 0 || own_memory_write(here[0].iov_base, bytes, (size_t)copied))
+		copied = pread(copying->memory->fd, bytes, here.length, (off_t)address);
+		if (copied <= 0 || own_memory_write(memory_at(here.address), bytes, (size_t)copied))
 			return copied;
-	} else if (own_memory_read(bytes, here[0].iov_base, length)) {
-		return pwrite(copying->memory->fd, bytes, length, (off_t)address);
+	} else if (own_memory_read(bytes, memory_at(here.address), here.length)) {
+		return pwrite(copying->memory->fd, bytes, here.length, (off_t)address);
 	}
 	errno = EFAULT;
 	return -1;
@@ -342,22 +322,11 @@ static ssize_t copy_in_one_step(const struct copying *copying, uint64_t address,
 			  : preadv(fd, here, count, place);
 }
 
-/* The first remote segment's piece of what is left. */
-static struct segment next_remote(const struct copying *copying)
-{
-	struct span left = rest(copying);
-	struct segment piece = {0};
-
-	for (unsigned i = 0; i < copying->remote_count && !piece.length; i++)
-		piece = span_next(&left, copying->remote[i]);
-	return piece;
-}
-
 /* All that is left, by the descriptor of the memory. 0 or errno. */
 static int copy_by_file(struct copying *copying)
 {
-	while (copying->done < copying->send->length) {
-		struct segment next = next_remote(copying);
+	while (copying->left.length) {
+		struct segment next = first_piece(copying->remote, copying->remote_count, copying->left);
 		ssize_t copied = copy_in_one_step(copying, next.address, next.length);
 
 		if (copied < 0 && (errno == EFAULT || errno == EIO))
@@ -366,7 +335,8 @@ static int copy_by_file(struct copying *copying)
 			return ESRCH;
 		if (copied < 0)
 			return errno == EIO ? EFAULT : errno;
-		copying->done += (uint32_t)copied;
+		copying->left.offset += (uint32_t)copied;
+		copying->left.length -= (uint32_t)copied;
 		atomic_thread_fence(memory_order_release);
 	}
 	return 0;
@@ -375,7 +345,7 @@ static int copy_by_file(struct copying *copying)
 int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
 		     const struct segment *remote, unsigned remote_count, bool is_write)
 {
-	struct copying copying = {memory, send, remote, remote_count, is_write, 0};
+	struct copying copying = {memory, send, remote, remote_count, is_write, {0, send->length}};
 	uint32_t file_most = is_write ? WATCHED : FILE_READ_MOST;
 	enum way way = find_way(memory);
 	int error;

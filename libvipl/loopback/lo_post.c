@@ -4,23 +4,6 @@
 
 #include "region.h"
 
-/* Looks the region up, and remembers it. `dereg_epoch`: the device's, before the look-up. */
-static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
-			uint32_t dereg_epoch)
-{
-	const struct region_entry *entry =
-		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
-	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
-	uint32_t found = usable(endpoint, segment);
-
-	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
-	cached->handle = found ? segment->key : 0;
-	cached->dereg_epoch = dereg_epoch;
-	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
-	cached->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
-	return found;
-}
-
 /* Is all of the segment in a region that was looked up just before? */
 static inline bool is_cached(const struct loopback_endpoint *endpoint, const struct segment *segment,
 			   uint32_t dereg_epoch)
@@ -30,6 +13,26 @@ static inline bool is_cached(const struct loopback_endpoint *endpoint, const str
 
 	return cached->handle == segment->key && cached->dereg_epoch == dereg_epoch &&
 	       offset <= cached->length && segment->length <= cached->length - offset;
+}
+
+/* usable(), which remembers the region. `dereg_epoch`: the device's, before the look-up. */
+static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment *segment,
+			uint32_t dereg_epoch)
+{
+	const struct region_entry *entry =
+		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
+	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
+	uint32_t found;
+
+	if (is_cached(endpoint, segment, dereg_epoch))
+		return segment->length;
+	found = usable(endpoint, segment);
+	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
+	cached->handle = found ? segment->key : 0;
+	cached->dereg_epoch = dereg_epoch;
+	cached->start = atomic_load_explicit(&entry->start, memory_order_relaxed);
+	cached->length = atomic_load_explicit(&entry->length, memory_order_relaxed);
+	return found;
 }
 
 /*
@@ -59,25 +62,6 @@ static bool bring_entry(struct loopback_endpoint *endpoint, uint32_t index)
 	return true;
 }
 
-/* Says where the segments of a receive with several are. False if there is no memory. */
-static __attribute__((noinline)) bool publish_list(struct loopback_endpoint *endpoint, const struct loopback_receive *receive,
-						   struct lane_detail *detail)
-{
-	const struct segment *segments = receive_segments(endpoint, receive);
-	struct lane *in = endpoint->in;
-	struct lane_segment *list = in->pool + (receive->list & (LANE_POOL - 1));
-
-	detail->count = segments ? receive->count : 0;
-	if (!detail->count)
-		return true;
-	if (!lane_bring(in, &endpoint->posting_known, list, receive->count * sizeof(*list)))
-		return false;
-	detail->address = receive->list & (LANE_POOL - 1);
-	for (uint32_t i = 0; i < receive->count; i++)
-		list[i] = (struct lane_segment){segments[i].address, segments[i].length, segments[i].key};
-	return true;
-}
-
 /* A peer that reads the entry sees the details as they are now. */
 static inline void publish_entry(struct loopback_endpoint *endpoint, uint32_t index, const struct loopback_receive *receive)
 {
@@ -85,18 +69,25 @@ static inline void publish_entry(struct loopback_endpoint *endpoint, uint32_t in
 			      (uint64_t)(index + 1) << 32 | receive->usable, memory_order_release);
 }
 
-/* Publishes a receive that is not short, with its details. False if there is no memory for these. */
+/* Publishes a receive that is not short, and says where its segments are. False if there is no memory for that. */
 static __attribute__((noinline)) bool publish_long(struct loopback_endpoint *endpoint, uint32_t index,
 						   const struct loopback_receive *receive)
 {
-	struct lane_detail *detail = &endpoint->in->details[index & (LANE_RECEIVES - 1)];
+	const struct segment *segments = receive_segments(endpoint, receive);
+	const uint32_t count = segments ? receive->count : 0, place = receive->list & (LANE_POOL - 1);
+	struct lane *in = endpoint->in;
+	struct lane_detail *detail = &in->details[index & (LANE_RECEIVES - 1)];
+	struct lane_segment *list = in->pool + place;
 
-	if (!lane_bring(endpoint->in, &endpoint->posting_known, detail, sizeof(*detail)))
+	if (!lane_bring(in, &endpoint->posting_known, detail, sizeof(*detail)) ||
+	    (count > 1 && !lane_bring(in, &endpoint->posting_known, list, count * sizeof(*list))))
 		return false;
-	if (receive->count == 1)
-		*detail = (struct lane_detail){receive->segment.address, receive->segment.key, 1};
-	else if (!publish_list(endpoint, receive, detail))
-		return false;
+	if (count == 1)
+		*detail = (struct lane_detail){segments->address, segments->key, 1};
+	else
+		*detail = (struct lane_detail){.address = place, .count = count};
+	for (uint32_t i = 0; count > 1 && i < count; i++)
+		list[i] = (struct lane_segment){segments[i].address, segments[i].length, segments[i].key};
 	publish_entry(endpoint, index, receive);
 	return true;
 }
@@ -177,10 +168,7 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	for (unsigned i = 0; i < count; i++) {
 		/* Data that comes for memory that is not registered breaks the connection. */
 		if (room_usable == room)
-			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
-					       ? segments[i].length
-					       : look_up(endpoint, &segments[i],
-							 receive->dereg_epoch);
+			room_usable += look_up(endpoint, &segments[i], receive->dereg_epoch);
 		room += segments[i].length;
 	}
 	receive->room = room;

@@ -10,13 +10,11 @@
  *
  * - When the timer stops it asks for wake-ups, and looks. One that has come is asked for again before the look. Between both is a
  *   fence, as there is between a message and the sender's look at the bit: the agent sees the message, or the sender the bit.
- * - The notifier, and the agent with VIPL_PROGRESS, ask for wake-ups themselves before their last look. If another thread was faster,
- *   so that nothing is left to poll, the wake-up is asked for again, also while the timer runs.
- * - A wake-up that the system has no memory for is tried again: lo_wake.c. One that nobody reads any more is replaced at the end of
- *   the connection.
+ * - The notifier, and the agent with VIPL_PROGRESS, ask for wake-ups before their last look. If another thread was faster, so that
+ *   nothing is left to poll, the wake-up is asked for again, also while the timer runs.
+ * - A wake-up that fails is tried again: lo_wake.c. One that nobody reads any more is replaced at the end of the connection.
  * - What a look leaves is the next turn's: the endpoint calls the agent again, or the timer runs.
- * - A peer may clear the bit of a page that others need, and wake nobody, because it is stopped or hostile: the timer ticks each
- *   second.
+ * - A peer may clear the bit of a page that others need, and wake nobody: the timer ticks each second.
  *
  * The NIC's lock is held everywhere in this file but in loopback_progress_polled().
  */
@@ -27,8 +25,8 @@
 #include "base/container.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "order.h"
-#include "report.h"
 
 #define TICK_MSEC	 10
 #define SLOW_TICK_MSEC	 1000
@@ -41,20 +39,6 @@
 #define SOME_CONNECTIONS 64u
 #define MANY_CONNECTIONS 1024u
 
-/* ---- which CQs there are ---- */
-
-static void link_cq(struct loopback_device *device, struct loopback_cq *cq)
-{
-	if (!cq->ends++)
-		TAILQ_INSERT_TAIL(&device->cqs, cq, in_device);
-}
-
-static void unlink_cq(struct loopback_device *device, struct loopback_cq *cq)
-{
-	if (!--cq->ends)
-		TAILQ_REMOVE(&device->cqs, cq, in_device);
-}
-
 /* The next tick is after this time. */
 static void set_timer(struct loopback_device *device, long milliseconds)
 {
@@ -65,13 +49,18 @@ static void set_timer(struct loopback_device *device, long milliseconds)
 		device_lost(device->nic, "timerfd_settime()", errno);
 }
 
-/* A peer must not keep another queue's sleeper asleep by what it writes into the page. */
-static void begin_slow_ticks(struct loopback_device *device)
+static void tick(struct loopback_device *device)
 {
-	device->ticks_slowly = true;
-	set_timer(device, SLOW_TICK_MSEC);
-	if (atomic_load(&device->ticks)) /* already, or just now */
+	if (!atomic_exchange(&device->ticks, true))
 		set_timer(device, TICK_MSEC);
+}
+
+void loopback_progress_polled(struct loopback_device *device)
+{
+	if (thread_is_agent)
+		return;
+	atomic_store(&device->is_polled, true);
+	tick(device);
 }
 
 /* ---- looking ---- */
@@ -109,7 +98,7 @@ void loopback_cq_poll_armed(struct loopback_cq *cq)
  * Leaves the lock to the threads that use it when there is nothing to do. True: there is more, the others have their turn, and the
  * caller looks again.
  */
-static bool look(struct loopback_device *device, struct loopback_cq *cq)
+static bool look(struct loopback_cq *cq)
 {
 	unsigned turns = MOST_TURNS;
 	bool found = true;
@@ -117,10 +106,8 @@ static bool look(struct loopback_device *device, struct loopback_cq *cq)
 	if (!has_news(cq))
 		return false;
 	disarm(cq);
-	atomic_store(&device->is_looking, true);
 	while (found && has_news(cq) && turns--)
 		found = cq_poll_for_device(cq->cq);
-	atomic_store(&device->is_looking, false);
 	atomic_store_explicit(&cq->look.is_polled, false, memory_order_relaxed); /* that was this look */
 	return found && has_news(cq);
 }
@@ -158,21 +145,7 @@ static void ask_for_wakes(struct loopback_cq *cq)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* A wake-up for this CQ has been used up, or is lost. False if the timer looks in its place. */
-static bool needs_wakes(const struct loopback_cq *cq)
-{
-	return !atomic_load(&cq->device->ticks) || atomic_load(&cq->armed) & WAIT_IN_AGENT;
-}
-
 /* ---- wake-ups ---- */
-
-static bool has_stalled_sender(struct loopback_endpoint *endpoint)
-{
-	/* Orders this look after the store to `consumed`; see loopback_advance(). */
-	atomic_thread_fence(memory_order_seq_cst);
-	return atomic_load_explicit(&endpoint->in->sender_waits, memory_order_relaxed) &&
-	       atomic_exchange(&endpoint->in->sender_waits, 0);
-}
 
 /* Ends the connection if the peer violates the protocol or is gone. */
 static void expel(struct loopback_endpoint *endpoint)
@@ -189,32 +162,26 @@ static void expel(struct loopback_endpoint *endpoint)
 	vi_failed(endpoint->vi, VIP_ERROR_CONN_LOST);
 }
 
-/*
- * Of a page whose other peers stay. This one may have cleared the bit, and its wake-up is unread in the socket, or it has ended
- * before it sent that. It clears no bit any more: see take_waits() of lo_lane_out.c.
- */
-static void replace_wake(struct loopback_cq *cq)
-{
-	ask_for_wakes(cq);
-	if (look(cq->device, cq))
-		endpoint_wake_agent(TAILQ_FIRST(&cq->linked));
-}
-
 void loopback_woken_by_peer(struct device_endpoint *base)
 {
 	struct loopback_endpoint *endpoint = (struct loopback_endpoint *)base;
+	struct loopback_cq *cq = endpoint->receive_cq;
 	bool has_more;
 
 	if (!endpoint->link)
 		return;
-	if (needs_wakes(endpoint->receive_cq))
-		ask_for_wakes(endpoint->receive_cq);
-	has_more = look(endpoint->device, endpoint->receive_cq);
-	if (endpoint->send_cq != endpoint->receive_cq)
-		has_more |= look(endpoint->device, endpoint->send_cq);
+	/* A wake-up for this CQ has been used up, or is lost. While the timer runs it looks, unless somebody waits. */
+	if (!atomic_load(&cq->device->ticks) || atomic_load(&cq->armed) & WAIT_IN_AGENT)
+		ask_for_wakes(cq);
+	has_more = look(cq);
+	if (endpoint->send_cq != cq)
+		has_more |= look(endpoint->send_cq);
 	if (has_more)
 		endpoint_wake_agent(endpoint);
-	if (has_stalled_sender(endpoint))
+	/* Orders this look after the store to `consumed`; see loopback_advance(). */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(&endpoint->in->sender_waits, memory_order_relaxed) &&
+	    atomic_exchange(&endpoint->in->sender_waits, 0))
 		endpoint_wake_peer(endpoint);
 	expel(endpoint);
 }
@@ -222,7 +189,7 @@ void loopback_woken_by_peer(struct device_endpoint *base)
 int loopback_serve(struct device *base)
 {
 	struct loopback_device *device = (struct loopback_device *)base;
-	unsigned count = endpoints_with_news(device); /* each once: those that call again are behind these */
+	unsigned count = atomic_load(&device->news.count); /* each once: those that call again are behind these */
 	struct loopback_endpoint *endpoint;
 	bool has_woken = true;
 
@@ -237,14 +204,15 @@ int loopback_serve(struct device *base)
 	return has_woken ? -1 : WAKE_AGAIN_MSEC;
 }
 
+/* ---- connections ---- */
+
 void loopback_progress_link(struct loopback_endpoint *endpoint)
 {
-	link_cq(endpoint->device, endpoint->send_cq);
-	link_cq(endpoint->device, endpoint->receive_cq);
-	TAILQ_INSERT_TAIL(&endpoint->receive_cq->linked, endpoint, in_cq_linked);
-	endpoint->receive_cq->links++;
-	if (endpoint->receive_cq->page && !endpoint->device->ticks_slowly)
-		begin_slow_ticks(endpoint->device);
+	struct loopback_cq *cq = endpoint->receive_cq;
+
+	TAILQ_INSERT_TAIL(&cq->linked, endpoint, in_cq_linked);
+	if (!cq->links++ && cq->page)
+		tick(cq->device); /* and stop_ticking() finds that it has peers */
 }
 
 void loopback_progress_unlink(struct loopback_endpoint *endpoint)
@@ -252,28 +220,18 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint)
 	struct loopback_cq *cq = endpoint->receive_cq;
 
 	TAILQ_REMOVE(&cq->linked, endpoint, in_cq_linked);
-	cq->links--;
-	if (cq->links && cq->page)
-		replace_wake(cq);
-	unlink_cq(endpoint->device, cq);
-	unlink_cq(endpoint->device, endpoint->send_cq);
+	/*
+	 * This peer may have cleared the page's bit, and its wake-up is unread in the socket, or it has ended before it sent that. It
+	 * clears no bit any more: see take_waits() of lo_lane_out.c.
+	 */
+	if (--cq->links && cq->page) {
+		ask_for_wakes(cq);
+		if (look(cq))
+			endpoint_wake_agent(TAILQ_FIRST(&cq->linked));
+	}
 }
 
 /* ---- the timer ---- */
-
-static void tick(struct loopback_device *device)
-{
-	if (!atomic_exchange(&device->ticks, true))
-		set_timer(device, TICK_MSEC);
-}
-
-void loopback_progress_polled(struct loopback_device *device)
-{
-	if (atomic_load_explicit(&device->is_looking, memory_order_relaxed))
-		return; /* by the agent itself; or else the program's next poll counts */
-	atomic_store(&device->is_polled, true);
-	tick(device);
-}
 
 /* Looks at some of the CQs at each turn. */
 static void look_at_some(struct loopback_device *device)
@@ -284,7 +242,7 @@ static void look_at_some(struct loopback_device *device)
 		look_after(cq, SOME_CONNECTIONS);
 		/* A CQ that the program has polled since the last turn is left to the program. */
 		if (!atomic_exchange_explicit(&cq->look.is_polled, false, memory_order_relaxed))
-			look(device, cq);
+			look(cq);
 		TAILQ_REMOVE(&device->cqs, cq, in_device);
 		TAILQ_INSERT_TAIL(&device->cqs, cq, in_device);
 		cq = TAILQ_FIRST(&device->cqs);
@@ -301,7 +259,6 @@ static void stop_ticking(struct loopback_device *device)
 
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
-	device->ticks_slowly = depends;
 	atomic_store(&device->ticks, false);
 	set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
 	/* Just now threads may have polled. */
@@ -311,7 +268,7 @@ static void stop_ticking(struct loopback_device *device)
 		ask_for_wakes(cq);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {
 		look_after(cq, MANY_CONNECTIONS);
-		has_more |= look(device, cq);
+		has_more |= look(cq);
 	}
 	if (has_more)
 		tick(device);

@@ -23,9 +23,7 @@ struct device_domain *loopback_domain_create(struct device *base)
 		return NULL;
 	}
 	domain->device = device;
-	pthread_mutex_lock(&device->lock);
-	domain->number = ++device->next_domain;
-	pthread_mutex_unlock(&device->lock);
+	domain->number = ++device->last_domain;
 	return (struct device_domain *)domain;
 }
 
@@ -34,10 +32,7 @@ void loopback_domain_destroy(struct device_domain *domain)
 	free(domain);
 }
 
-/*
- * Brings all pages in, as pinning would, and so finds out whether they are there and may be
- * written. 0 or errno.
- */
+/* Brings all pages in, as pinning would: are they there, and may they be written? 0 or errno. */
 static int touch_pages(void *address, size_t length, bool for_writing)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -32,13 +32,6 @@ static _Atomic uint32_t *word_of(struct loopback_cq *cq)
 	return &cq->armed;
 }
 
-/* The CQ's lock is held. Peers clear bits meanwhile, and write what they like. */
-static uint32_t arm_word(_Atomic uint32_t *word)
-{
-	atomic_fetch_add_explicit(word, WAIT_COUNT, memory_order_relaxed);
-	return atomic_fetch_or_explicit(word, WAIT_HERE, memory_order_relaxed) | WAIT_HERE;
-}
-
 /* Returns true if it was armed. */
 static bool disarm(_Atomic uint32_t *word)
 {
@@ -53,7 +46,9 @@ struct sleep_word loopback_cq_arm_sleeper(struct device_cq *base)
 
 	cq_lock(cq->cq);
 	word = word_of(cq);
-	sleep = (struct sleep_word){word, arm_word(word)};
+	/* Peers clear bits meanwhile, and write what they like. */
+	atomic_fetch_add_explicit(word, WAIT_COUNT, memory_order_relaxed);
+	sleep = (struct sleep_word){word, atomic_fetch_or_explicit(word, WAIT_HERE, memory_order_relaxed) | WAIT_HERE};
 	/* After the word: a send that is done clears `armed` first, and then finds the word armed. */
 	if (cq->page)
 		atomic_fetch_or_explicit(&cq->armed, WAIT_HERE, memory_order_release);

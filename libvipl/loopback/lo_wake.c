@@ -14,25 +14,27 @@
 /* Returns false if it is in the list already. */
 static bool add_news(struct loopback_endpoint *endpoint)
 {
-	struct loopback_news *news = &endpoint->device->news;
+	struct loopback_device *device = endpoint->device;
 	bool is_new;
 
-	pthread_mutex_lock(&news->lock);
+	pthread_mutex_lock(&device->news.lock);
 	is_new = !endpoint->has_news;
 	if (is_new) {
-		TAILQ_INSERT_TAIL(&news->endpoints, endpoint, in_news);
-		news->count++;
+		TAILQ_INSERT_TAIL(&device->news.endpoints, endpoint, in_news);
+		device->news.count++;
 	}
 	endpoint->has_news = true;
-	pthread_mutex_unlock(&news->lock);
+	pthread_mutex_unlock(&device->news.lock);
 	return is_new;
 }
 
 /* The news' lock is held. */
-static void remove_news(struct loopback_news *news, struct loopback_endpoint *endpoint)
+static void remove_news(struct loopback_endpoint *endpoint)
 {
-	TAILQ_REMOVE(&news->endpoints, endpoint, in_news);
-	news->count--;
+	struct loopback_device *device = endpoint->device;
+
+	TAILQ_REMOVE(&device->news.endpoints, endpoint, in_news);
+	device->news.count--;
 	endpoint->has_news = false;
 }
 
@@ -44,35 +46,23 @@ void endpoint_wake_agent(struct loopback_endpoint *endpoint)
 
 void endpoint_forget_news(struct loopback_endpoint *endpoint)
 {
-	struct loopback_news *news = &endpoint->device->news;
+	struct loopback_device *device = endpoint->device;
 
-	pthread_mutex_lock(&news->lock);
+	pthread_mutex_lock(&device->news.lock);
 	if (endpoint->has_news)
-		remove_news(news, endpoint);
-	pthread_mutex_unlock(&news->lock);
-}
-
-unsigned endpoints_with_news(struct loopback_device *device)
-{
-	struct loopback_news *news = &device->news;
-	unsigned count;
-
-	pthread_mutex_lock(&news->lock);
-	count = news->count;
-	pthread_mutex_unlock(&news->lock);
-	return count;
+		remove_news(endpoint);
+	pthread_mutex_unlock(&device->news.lock);
 }
 
 struct loopback_endpoint *endpoint_with_news(struct loopback_device *device)
 {
-	struct loopback_news *news = &device->news;
 	struct loopback_endpoint *endpoint;
 
-	pthread_mutex_lock(&news->lock);
-	endpoint = TAILQ_FIRST(&news->endpoints);
+	pthread_mutex_lock(&device->news.lock);
+	endpoint = TAILQ_FIRST(&device->news.endpoints);
 	if (endpoint)
-		remove_news(news, endpoint);
-	pthread_mutex_unlock(&news->lock);
+		remove_news(endpoint);
+	pthread_mutex_unlock(&device->news.lock);
 	return endpoint;
 }
 

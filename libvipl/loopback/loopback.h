@@ -20,39 +20,39 @@
 #include "cq_page.h"
 #include "device.h"
 #include "link.h"
-#include "peer_memory.h"
 
-/* Endpoints that the agent shall look at: lo_wake.c. */
-struct loopback_news {
-	pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
-	TAILQ_HEAD(, loopback_endpoint) endpoints;
-	unsigned count; /* of these */
+/* A page of our own, by which peers recognise this process. It holds the nonce. A child of fork() does not get it. */
+struct nonce_page {
+	uint8_t nonce[NONCE_BYTES];
+	uint8_t written; /* peers write here, and nobody reads it */
 };
 
 struct loopback_device {
 	struct device base;
 	struct nic *nic;
-	struct loopback_news news;
+	struct {
+		pthread_mutex_t lock; /* guards what follows; no lock is taken while it is held */
+		TAILQ_HEAD(, loopback_endpoint) endpoints; /* that the agent shall look at: lo_wake.c */
+		_Atomic unsigned count; /* of these; read without the lock */
+	} news;
 	struct watch timer;
 	atomic_bool ticks;	/* the timer ticks each 10 ms; if not, peers wake the agent */
 	atomic_bool is_polled;	/* since the last tick; then `ticks` is true, too */
-	atomic_bool is_looking; /* the agent is polling */
 	unsigned quiet;		/* ticks without a poll; guarded by the NIC's lock */
-	bool ticks_slowly;	/* without `ticks` it ticks each second: a CQ's page has peers; guarded by the NIC's lock */
-	/* Counts deregistrations of our own regions. Cached regions are valid until it changes. */
-	_Atomic uint32_t dereg_epoch;
+	_Atomic uint32_t last_domain;
+	_Atomic uint32_t dereg_epoch; /* counts deregistrations: cached regions are valid until it changes */
 	struct nonce_page *nonce_page; /* NULL: no peer copies directly */
-	struct peer_memories peer_memories;
-
-	TAILQ_HEAD(loopback_cqs, loopback_cq) cqs; /* of linked endpoints; guarded by the NIC's lock */
+	/* The NIC's lock guards these. */
+	LIST_HEAD(, peer_memory) peer_memories;
+	struct peer_files peer_files;
+	TAILQ_HEAD(, loopback_cq) cqs;
 
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
 	struct region_entries *regions; /* written here, read by peers */
 	struct fd_shared regions_file;
 	uint32_t next_region;  /* where the search for a free entry begins */
-	uint32_t next_domain;
-	uint32_t *generations; /* of the entries */
+	uint32_t generations[TABLE_REGIONS]; /* of the entries */
 };
 
 struct loopback_domain {
@@ -107,7 +107,6 @@ struct loopback_cq {
 
 	/* loopback/lo_progress.c; guarded by the NIC's lock. */
 	TAILQ_ENTRY(loopback_cq) in_device;
-	unsigned ends; /* of linked endpoints that complete here */
 	TAILQ_HEAD(, loopback_endpoint) linked; /* the endpoints whose receives complete here */
 	unsigned links;				/* the length of that list */
 };
@@ -119,7 +118,7 @@ struct loopback_receive {
 	uint32_t alone;	 /* the same if it has one segment, else 0 */
 	uint32_t dereg_epoch; /* the device's at that time */
 	uint32_t count;
-	uint32_t list; /* the place of its segments in the pool, if it has several: see pool_room() */
+	uint32_t list; /* the place of its segments in the pool, if it has several: see keep_segments() */
 	struct segment segment; /* the only one */
 };
 
@@ -185,10 +184,15 @@ struct loopback_endpoint {
 	LIST_ENTRY(loopback_endpoint) in_send_cq, in_receive_cq; /* if that is for one queue */
 	LIST_ENTRY(loopback_endpoint) in_linked;
 	TAILQ_ENTRY(loopback_endpoint) in_cq_linked;
-	struct link *link; /* NULL: none */
+
+	/* From here to `arrays`: the connection, and the receives posted for it. loopback_endpoint_reset() zeroes it all. */
 	atomic_bool stopped;
+	struct link *link; /* NULL: none */
 	bool is_careful;	/* the program may have protected its memory: copies_carefully() */
+	bool shares;	   /* the peer's receive queue or our send queue is on a VIPL CQ */
 	uint32_t short_most;	/* up to this length messages are inline, and copied without more care */
+	atomic_bool must_wake_peer; /* the agent, in place of a thread that has failed to */
+	_Atomic uint32_t fault; /* loopback_fault: the agent ends the connection for it */
 
 	/* From the peer's description. */
 	const struct region_entries *peer_regions;
@@ -203,7 +207,6 @@ struct loopback_endpoint {
 	uint32_t taken;	  /* receives of the peer */
 	uint32_t written; /* messages */
 	uint32_t limit;	  /* messages before this have room, and their memory is there: lane_look() */
-	bool shares; /* the peer's receive queue or our send queue is on a VIPL CQ */
 	uint64_t ring_written, ring_limit; /* the same of the ring: lane_ring_room() */
 	uint64_t out_known;	    /* the steps that are known to be there */
 	uint32_t accepted;	    /* sends */
@@ -213,8 +216,7 @@ struct loopback_endpoint {
 	atomic_bool is_pending;	    /* posting sets it, and with it leaves the send to polling, which clears it */
 	struct loopback_pending pending;
 	uint32_t stamps[SEND_STAMPS]; /* of the sends that are finished and not reported; a ring */
-	struct loopback_source sending; /* this and what follows: the send CQ's lock guards it */
-	LIST_ENTRY(loopback_endpoint) in_pending;
+	LIST_ENTRY(loopback_endpoint) in_pending; /* this and what follows: the send CQ's lock guards it */
 	bool is_listed; /* in the CQ's list of endpoints with pending sends */
 	bool failure_reported;
 	_Atomic uint32_t reported;
@@ -228,7 +230,6 @@ struct loopback_endpoint {
 	uint32_t offset;    /* the bytes that have come of a message in parts */
 	bool part_failed;   /* there is no place for it */
 	bool rx_stopped;	    /* nothing is taken any more after an error */
-	_Atomic uint32_t fault; /* loopback_fault: the agent ends the connection for it */
 
 	/* Posting receives: the receive queue's lock guards it. */
 	alignas(CACHE_LINE) _Atomic uint32_t posted;
@@ -240,8 +241,9 @@ struct loopback_endpoint {
 	struct loopback_arrays *arrays;
 	struct cached_region region_cache[CACHED_REGIONS];
 
-	struct loopback_source receiving; /* in the receive CQ */
-	uint32_t queue;			  /* its number in the page of that */
+	alignas(CACHE_LINE) struct loopback_source sending; /* in the send CQ */
+	alignas(CACHE_LINE) struct loopback_source receiving; /* in the receive CQ */
+	uint32_t queue; /* its number in the page of that */
 
 	/* Ending, and taking back memory: lo_access.c. */
 	atomic_bool is_closing; /* no access of ours begins */
@@ -252,7 +254,6 @@ struct loopback_endpoint {
 	/* For the agent: lo_wake.c. */
 	TAILQ_ENTRY(loopback_endpoint) in_news; /* these two are guarded by the lock of the news */
 	bool has_news;
-	atomic_bool must_wake_peer; /* in place of a thread that has failed to */
 
 	/* Connecting: the NIC's lock guards it. */
 	int link_fd; /* of a link that is not described yet, or -1 */
@@ -288,6 +289,38 @@ static inline const struct segment *receive_segments(const struct loopback_endpo
 	return receive->count > LANE_SEGMENTS ? NULL : endpoint->arrays->pool + (receive->list & (LANE_POOL - 1));
 }
 
+/* What the layers above call: device.h. Each is loopback_NAME() in a file of this folder. */
+#define LOOPBACK_OPERATIONS(operation)                                                                                  \
+	operation(domain_create)                                                                                        \
+	operation(domain_destroy)                                                                                       \
+	operation(region_create)                                                                                        \
+	operation(region_destroy)                                                                                       \
+	operation(region_change)                                                                                        \
+	operation(cq_create)                                                                                            \
+	operation(cq_destroy)                                                                                           \
+	operation(cq_poll)                                                                                              \
+	operation(cq_arm)                                                                                               \
+	operation(cq_arm_sleeper)                                                                                       \
+	operation(cq_wake)                                                                                              \
+	operation(endpoint_create)                                                                                      \
+	operation(endpoint_destroy)                                                                                     \
+	operation(endpoint_is_still)                                                                                    \
+	operation(endpoint_stop)                                                                                        \
+	operation(endpoint_reset)                                                                                       \
+	operation(post_send)                                                                                            \
+	operation(post_receive)                                                                                         \
+	operation(place)                                                                                                \
+	operation(admit)                                                                                                \
+	operation(tell_no_match)                                                                                        \
+	operation(describe)                                                                                             \
+	operation(raise)                                                                                                \
+	operation(woken_by_peer)                                                                                        \
+	operation(serve)
+
+#define LOOPBACK_DECLARE(name) extern __typeof__(*((struct device_ops *)NULL)->name) loopback_##name;
+
+LOOPBACK_OPERATIONS(LOOPBACK_DECLARE)
+
 /* lo_wake.c */
 /*
  * Wakes the peer's agent, without waiting, whatever the peer does. If it fails our own agent tries again. The lock of the send
@@ -298,8 +331,7 @@ void endpoint_wake_peer(struct loopback_endpoint *endpoint);
 void endpoint_wake_agent(struct loopback_endpoint *endpoint);
 /* [nic] It does not, any more. */
 void endpoint_forget_news(struct loopback_endpoint *endpoint);
-/* [nic] The endpoints at which the agent shall look: their number; and the first one, which is taken from them, or NULL. */
-unsigned endpoints_with_news(struct loopback_device *device);
+/* [nic] Takes the first of the endpoints at which the agent shall look, or NULL. */
 struct loopback_endpoint *endpoint_with_news(struct loopback_device *device);
 /* [nic] Wakes the peer in place of a thread that has failed to. False if this has failed, too: then the endpoint has news again. */
 bool endpoint_wake_peer_again(struct loopback_endpoint *endpoint);
@@ -312,8 +344,6 @@ static inline bool endpoint_short_of_memory(struct loopback_endpoint *endpoint)
 }
 
 /* lo_progress.c */
-void loopback_woken_by_peer(struct device_endpoint *endpoint);
-int loopback_serve(struct device *device);
 void loopback_timer_ready(struct watch *watch);
 /*
  * Something has completed for a CQ that cq_arm() has armed. Polls, by which the notifier is called. The locks of queues may be held,
@@ -326,40 +356,13 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint);
 /* The program polls. The agent has to notice when that ends. */
 void loopback_progress_polled(struct loopback_device *device);
 
-/* lo_completion.c */
-struct device_cq *loopback_cq_create(struct device *device, struct cq *cq,
-				     struct device_channel *unused, bool is_shared,
-				     unsigned entries, unsigned *capacity);
-void loopback_cq_destroy(struct device_cq *cq);
-int loopback_cq_grow(struct device *device, struct device_cq *cq, unsigned entries,
-		     unsigned *capacity);
-int loopback_cq_poll(struct device_cq *cq);
-int loopback_cq_arm(struct device_cq *cq);
-
 /* lo_sleep.c */
-struct sleep_word loopback_cq_arm_sleeper(struct device_cq *cq);
-void loopback_cq_wake(struct device_cq *cq, bool all);
 /* A send is done: wakes a thread, if one asked for it. */
 void loopback_wake_for_send(struct loopback_cq *cq);
 /* The CQ's lock is held: all that sleep look again, since the word at which they sleep changes. */
 void loopback_cq_rouse(struct loopback_cq *cq);
 
-/* lo_region.c */
-struct device_domain *loopback_domain_create(struct device *device);
-void loopback_domain_destroy(struct device_domain *domain);
-struct device_region *loopback_region_create(struct device_domain *domain, void *address,
-					     size_t length, struct region_rights rights,
-					     uint32_t *handle, uint32_t *key,
-					     bool *read_only);
-void loopback_region_destroy(struct device_region *region);
-int loopback_region_change(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 /* lo_endpoint.c */
-struct device_endpoint *loopback_endpoint_create(struct device *device,
-						 struct endpoint_config *config);
-void loopback_endpoint_destroy(struct device_endpoint *endpoint);
-int loopback_endpoint_prepare(struct device_endpoint *endpoint);
-void loopback_endpoint_stop(struct device_endpoint *endpoint);
-void loopback_endpoint_reset(struct device_endpoint *endpoint);
 /* The caller has all locks: loopback.h's first lines. See copies_carefully(). */
 void endpoint_set_careful(struct loopback_endpoint *endpoint, bool is_careful);
 /* [nic] From here on the endpoint uses the link. Publishes the posted receives. False if there is no memory for that. */
@@ -369,7 +372,6 @@ void endpoint_lock(struct loopback_endpoint *endpoint);
 void endpoint_unlock(struct loopback_endpoint *endpoint);
 
 /* lo_access.c */
-bool loopback_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
 /* Waits until all peers, and threads of ours, have ended the accesses to our memory that they have begun before this call. */
 void loopback_await_accesses(struct loopback_device *device);
 
@@ -383,9 +385,6 @@ bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, con
 bool copy_receive(const struct loopback_endpoint *endpoint, const struct loopback_receive *receive, const uint8_t *from,
 		  uint32_t length);
 
-/* lo_send.c */
-int loopback_post_send(struct device_endpoint *endpoint, const struct device_send *send);
-
 /* lo_pending.c */
 /* Begins what loopback_advance() goes on with. */
 void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_send *send,
@@ -393,9 +392,61 @@ void loopback_suspend(struct loopback_endpoint *endpoint, const struct device_se
 /* The send CQ's lock is held. Continues pending sends. */
 void loopback_advance(struct loopback_endpoint *endpoint);
 
+/* lo_report.c */
+/* For a CQ of this queue alone, whose lock is held. Goes on with a pending send, reports, and returns how many. */
+int loopback_report_sends(struct loopback_endpoint *endpoint);
+
+/*
+ * For a VIPL CQ, whose lock is held. Returns true, and the stamp, if there is a send to report, or one that is being
+ * published.
+ */
+bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp);
+bool loopback_next_send_is_done(const struct loopback_endpoint *endpoint);
+/* Reports the first completion and those before the bound. Returns their number. `has_more`: there are more. */
+int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bound, bool *has_more);
+
+/* The send CQ's lock is held. */
+static inline uint32_t reported_sends(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->reported, memory_order_relaxed);
+}
+
+/* After a failure there may be something to report although nothing more is finished. */
+static inline bool loopback_has_sends(const struct loopback_endpoint *endpoint)
+{
+	return atomic_load_explicit(&endpoint->finished, memory_order_acquire) !=
+		       reported_sends(endpoint) ||
+	       atomic_load_explicit(&endpoint->is_pending, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->failure, memory_order_acquire) ||
+	       atomic_load_explicit(&endpoint->stopped, memory_order_acquire);
+}
+
+/*
+ * lo_peer_memory.c: the memory of a peer's process, for copies by the kernel. The number of a process that has died is given to
+ * another process. So a copy goes to the process that was connected, or it fails.
+ */
+/* NULL when there is no memory or no randomness: there are no direct copies then. */
+struct nonce_page *nonce_page_create(void);
+void nonce_page_destroy(struct nonce_page *page);
+
+/*
+ * [nic] Opens the memory of a process that is said to have the nonce at this address. Connections with the same process share it,
+ * and end with the process. NULL when there is no such address, or no memory here.
+ */
+struct peer_memory *peer_memory_open(struct loopback_device *device, pid_t process, uint64_t nonce_address,
+				     const uint8_t nonce[NONCE_BYTES]);
+/* [nic] `memory` may be NULL. */
+void peer_memory_close(struct peer_memory *memory);
+
+/*
+ * Copies between the send's local segments and remote ones, LANE_SEGMENTS at most. 0 or errno: EFAULT if memory of
+ * either side is not there; ESRCH if the process has ended or has executed another program; EPERM if it has never had the nonce,
+ * or the kernel gives no access. It may take any time: the peer's page faults may be served by a program.
+ */
+int peer_memory_copy(struct peer_memory *memory, const struct device_send *send,
+		     const struct segment *remote, unsigned remote_count, bool is_write);
+
 /* lo_post.c */
-int loopback_post_receive(struct device_endpoint *endpoint, const struct segment *segments,
-			  unsigned count);
 /* The receive queue's lock is held. False if there is no memory. */
 bool loopback_publish(struct loopback_endpoint *endpoint, uint32_t index);
 
@@ -422,14 +473,5 @@ static inline struct lane_message *next_message(const struct loopback_endpoint *
 	return atomic_load_explicit(&message->number, memory_order_acquire) == read + 1 ? message
 											: NULL;
 }
-
-/* lo_rendezvous.c, lo_describe.c: see device_ops. */
-unsigned loopback_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
-			unsigned number, struct place at[PLACE_ADDRESSES]);
-bool loopback_admit(struct device *device, int fd, struct description *peer);
-void loopback_tell_no_match(const struct discriminator *wanted);
-void loopback_describe(struct device_endpoint *endpoint, struct description *own);
-int loopback_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
-		   const struct connect_info *peer, struct description *description);
 
 #endif

@@ -7,8 +7,8 @@
 #define FUZZ_CONVERSATION_H
 
 #include "connect/connect.h"
-#include "describe.h"
 #include "fuzz.h"
+#include "link.h"
 
 #define REQUESTS 8u
 #define LINES    96u /* more than the device's limit of half-open clients */

@@ -60,9 +60,9 @@ static int make_right(enum what what)
 	if (what == LINK)
 		link_unmap(link_create(&fd));
 	else if (what == PAGE)
-		cq_page_unmap(cq_page_create(&fd));
+		munmap(cq_page_create(&fd), sizeof(struct cq_page));
 	else
-		region_entries_unmap(region_entries_create(&fd));
+		munmap(region_entries_create(&fd), sizeof(struct region_entries));
 	return fd;
 }
 

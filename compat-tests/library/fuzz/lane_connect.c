@@ -15,6 +15,8 @@
 
 uint8_t *child_memory;
 
+static struct peer_files peer_files; /* what the peers have mapped */
+
 pid_t child_process(void)
 {
 	static pid_t child;
@@ -39,10 +41,9 @@ static void peer_forget(struct peer *peer)
 {
 	if (peer->link)
 		link_unmap(peer->link);
-	if (peer->page)
-		cq_page_unmap(peer->page);
+	peer_file_unmap(&peer_files, peer->page);
 	if (peer->own_page)
-		cq_page_unmap(peer->own_page);
+		munmap(peer->own_page, sizeof(*peer->own_page));
 	peer->link = NULL;
 	peer->page = peer->own_page = NULL;
 }
@@ -59,7 +60,7 @@ void peer_destroy(struct peer *peer)
 	if (!peer->table)
 		return;
 	peer_forget(peer);
-	region_entries_unmap(peer->table);
+	munmap(peer->table, sizeof(*peer->table));
 	close(peer->table_fd);
 	peer->table = NULL;
 }
@@ -89,13 +90,14 @@ static void make_pages(struct vi *vi, bool peers_is_shared)
 
 	vi->peer.queue = endpoint->queue;
 	if (cq->page) {
-		vi->peer.page = cq_page_map(cq->page_file.fd);
+		vi->peer.page = peer_file_map(&peer_files, cq->page_file.fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
 		check(vi->peer.page);
 	}
 	if (peers_is_shared) {
 		vi->peer.own_page = cq_page_create(&fd);
 		check(vi->peer.own_page);
-		endpoint->peer_page = cq_page_map(fd);
+		endpoint->peer_page = peer_file_map(&endpoint->device->peer_files, fd, sizeof(struct cq_page),
+						    PROT_READ | PROT_WRITE);
 		check(endpoint->peer_page);
 		endpoint->peer_queue = PAGE_QUEUES - 1;
 		close(fd);
@@ -127,7 +129,8 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 		.rights = {levels_and_rights & 8, levels_and_rights & 16},
 	};
 	endpoint->peer.rights = (struct region_rights){levels_and_rights & 32, levels_and_rights & 64};
-	endpoint->peer_regions = region_entries_map(peer->table_fd);
+	endpoint->peer_regions = peer_file_map(&endpoint->device->peer_files, peer->table_fd, sizeof(struct region_entries),
+					       PROT_READ);
 	check(endpoint->peer_regions);
 	endpoint->peer_domain = PEER_DOMAIN;
 	if (!(rest & 4)) {

@@ -121,7 +121,6 @@ void vi_create(struct vi *vi)
 
 void vi_prepare(struct vi *vi)
 {
-	check(!world.device->ops->endpoint_prepare(vi->endpoint));
 	vi->state = VI_PREPARED;
 	vi->stopped = vi->broken = false;
 	vi->send.over = vi->receive.over = false;

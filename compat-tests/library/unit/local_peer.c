@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#include "loopback/describe.h"
 #include "loopback/loopback.h"
 
 bool local_describe(struct description *own, bool accepts)
@@ -18,7 +18,7 @@ bool local_describe(struct description *own, bool accepts)
 	regions = region_entries_create(&own->fds[0]);
 	if (!regions)
 		return false;
-	region_entries_unmap(regions);
+	munmap(regions, sizeof(*regions));
 	own->fd_count = 1;
 	if (!accepts)
 		return true;
@@ -31,6 +31,7 @@ bool local_describe(struct description *own, bool accepts)
 }
 
 struct hostile_peer {
+	struct peer_files files;
 	struct link *link;
 	struct cq_page *page;
 	uint32_t queue;
@@ -43,7 +44,7 @@ struct hostile_peer *hostile_peer_open(const void *description, int page_fd, int
 	struct path_description path;
 
 	memcpy(&path, description, sizeof(path));
-	peer->page = cq_page_map(page_fd);
+	peer->page = peer_file_map(&peer->files, page_fd, sizeof(struct cq_page), PROT_READ | PROT_WRITE);
 	peer->link = link_map(link_fd);
 	peer->queue = path.queue - 1;
 	if (peer->link && peer->page)
@@ -56,8 +57,7 @@ void hostile_peer_close(struct hostile_peer *peer)
 {
 	if (peer->link)
 		link_unmap(peer->link);
-	if (peer->page)
-		cq_page_unmap(peer->page);
+	peer_file_unmap(&peer->files, peer->page);
 	free(peer);
 }
 

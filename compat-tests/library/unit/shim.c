@@ -225,9 +225,9 @@ int shim_shared_create(enum shared_kind kind)
 	if (kind == SHARED_LINK)
 		link_unmap(link_create(&fd));
 	else if (kind == SHARED_REGIONS)
-		region_entries_unmap(region_entries_create(&fd));
+		munmap(region_entries_create(&fd), sizeof(struct region_entries));
 	else
-		cq_page_unmap(cq_page_create(&fd));
+		munmap(cq_page_create(&fd), sizeof(struct cq_page));
 	return fd;
 }
 
@@ -250,14 +250,11 @@ int shim_shared_may_be(int fd)
 int shim_shared_map(enum shared_kind kind, int fd)
 {
 	struct link *link = kind == SHARED_LINK ? link_map(fd) : NULL;
-	const struct region_entries *regions = kind == SHARED_REGIONS ? region_entries_map(fd) : NULL;
-	struct cq_page *page = kind == SHARED_CQ_PAGE ? cq_page_map(fd) : NULL;
+	struct peer_files files = LIST_HEAD_INITIALIZER(files);
+	const void *memory = kind == SHARED_LINK ? NULL : peer_file_map(&files, fd, sizes[kind], PROT_READ);
 
 	if (link)
 		link_unmap(link);
-	if (regions)
-		region_entries_unmap(regions);
-	if (page)
-		cq_page_unmap(page);
-	return link || regions || page;
+	peer_file_unmap(&files, memory);
+	return link || memory;
 }
