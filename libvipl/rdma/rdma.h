@@ -155,15 +155,11 @@ struct verbs_endpoint {
 #define VERBS_ENDPOINT_ALIGNMENT 512
 
 /* verbs_choice.c */
-/* Which candidate a NIC is, and which ports before it cannot be used. */
-struct verbs_choice {
-	struct candidate candidate;
-	char passed_over[300];
-};
-/* Chooses by name, or if that is NULL by number. Sets the device's port and addresses. What is wrong is logged. */
-enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index, struct verbs_choice *choice);
-/* Logs it. */
-void verbs_tell_choice(struct verbs_device *device, const char *name, unsigned index, const struct verbs_choice *choice);
+/*
+ * Chooses by name, or if that is NULL by number, opens the device and sets its port and addresses. The log tells of it, or what is
+ * wrong.
+ */
+enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index);
 
 /* verbs_address.c: see device_ops. */
 unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
@@ -171,8 +167,6 @@ unsigned verbs_place(struct device *device, const struct in6_addr *host, const s
 void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
 /* The one that connections with this host come from and go to; NULL when there is none. */
 const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host);
-/* The interface that has this address, or GID, of the device; 0: it is none of an interface. */
-unsigned verbs_interface(const struct verbs_device *device, const struct in6_addr *own);
 void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		 struct sockaddr_storage *out);
 

@@ -18,13 +18,6 @@ const struct in6_addr *verbs_own_host(const struct verbs_device *device, const s
 	return IN6_IS_ADDR_UNSPECIFIED(own) ? NULL : own;
 }
 
-unsigned verbs_interface(const struct verbs_device *device, const struct in6_addr *own)
-{
-	if (IN6_IS_ADDR_UNSPECIFIED(own))
-		return 0;
-	return host_equal(own, &device->ipv4) || host_equal(own, &device->ipv6) ? device->interface : 0;
-}
-
 void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
 		  struct sockaddr_storage *out)
 {
@@ -75,5 +68,5 @@ void verbs_source(struct device *base, const struct in6_addr *host, struct place
 
 	place_at(device, own ? own : &in6addr_any, 0, from);
 	if (own && !IN6_IS_ADDR_LINKLOCAL(own)) /* which the system keeps to its interface */
-		from->interface = verbs_interface(device, own);
+		from->interface = device->interface;
 }

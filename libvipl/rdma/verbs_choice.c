@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which candidate a NIC becomes that is being opened, and what the log says of it. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -73,10 +74,38 @@ static void become(struct verbs_device *device, const struct candidates *list, c
 		device->ipv6 = ipv6->host;
 }
 
-enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index, struct verbs_choice *choice)
+/* Tells in one line of the log which port the NIC is at, and which ones before it cannot be used. */
+static void tell(const struct verbs_device *device, const char *name, unsigned index, const struct candidates *list,
+		 const struct candidate *at)
+{
+	struct verbs_path path = {.own_gid = {{0}}};
+	char place[PLACE_TEXT], nic[16], gid[48] = "no GID", both[INET6_ADDRSTRLEN + 8] = "", passed_over[300];
+
+	candidate_place(at, place);
+	snprintf(nic, sizeof(nic), "nic%u", index);
+	if (host_is_ipv4(&at->host) && !IN6_IS_ADDR_UNSPECIFIED(&device->ipv6)) {
+		memcpy(both, " and ", sizeof(" and "));
+		host_text(&device->ipv6, both + strlen(both));
+	}
+	memcpy(&path.own_gid, &at->host, sizeof(path.own_gid));
+	if (!device->is_ethernet)
+		ibv_query_gid(device->context, device->port, 0, &path.own_gid);
+	if (!verbs_path_find_gid(device, &path))
+		snprintf(gid, sizeof(gid), path.roce_version ? "GID %u (RoCE v%u)" : "GID %u", path.own_gid_index,
+			 path.roce_version);
+	list_refused(list, name ? 0 : (size_t)(at - list->all), NULL, passed_over, sizeof(passed_over));
+	log_info("%s is RDMA device %s%s: %s, %s; it is %s%s%s", name ? name : nic, place, both, gid,
+		 device->is_ethernet ? "Ethernet" : "InfiniBand",
+		 name    ? "called so"
+		 : index ? "the next port that can be used"
+			 : "the first port that can be used",
+		 *passed_over ? ", after " : "", passed_over);
+}
+
+enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index)
 {
 	const struct candidate *chosen;
-	enum opening opening = OPENING_DONE;
+	enum opening opening = OPENING_FAILED;
 	struct candidates list;
 	char place[PLACE_TEXT];
 	int error = candidates_find(&list, name, index);
@@ -93,39 +122,13 @@ enum opening verbs_choose(struct verbs_device *device, const char *name, unsigne
 	} else if (chosen->reason != CANDIDATE_USABLE) {
 		candidate_place(chosen, place);
 		log_error("%s%s%s%s", *place ? "cannot use RDMA device " : "", place, *place ? ": " : "", chosen->why);
-		opening = OPENING_FAILED;
-	} else {
+	} else if ((device->context = verbs_device_open(chosen->device))) {
 		become(device, &list, chosen);
-		choice->candidate = *chosen;
-		list_refused(&list, name ? 0 : (size_t)(chosen - list.all), NULL, choice->passed_over,
-			     sizeof(choice->passed_over));
+		tell(device, name, index, &list, chosen);
+		opening = OPENING_DONE;
+	} else {
+		log_error("cannot open RDMA device %s: %s", chosen->device, failure(errno));
 	}
 	candidates_free(&list);
 	return opening;
-}
-
-void verbs_tell_choice(struct verbs_device *device, const char *name, unsigned index, const struct verbs_choice *choice)
-{
-	const struct candidate *at = &choice->candidate;
-	struct verbs_path path = {.own_gid = {{0}}};
-	char place[PLACE_TEXT], nic[16], gid[48] = "no GID", both[INET6_ADDRSTRLEN + 8] = "";
-
-	candidate_place(at, place);
-	snprintf(nic, sizeof(nic), "nic%u", index);
-	if (host_is_ipv4(&at->host) && !IN6_IS_ADDR_UNSPECIFIED(&device->ipv6)) {
-		memcpy(both, " and ", sizeof(" and "));
-		host_text(&device->ipv6, both + strlen(both));
-	}
-	memcpy(&path.own_gid, &at->host, sizeof(path.own_gid));
-	if (!device->is_ethernet)
-		ibv_query_gid(device->context, device->port, 0, &path.own_gid);
-	if (!verbs_path_find_gid(device, &path))
-		snprintf(gid, sizeof(gid), path.roce_version ? "GID %u (RoCE v%u)" : "GID %u", path.own_gid_index,
-			 path.roce_version);
-	log_info("%s is RDMA device %s%s: %s, %s; it is %s%s%s", name ? name : nic, place, both, gid,
-		 device->is_ethernet ? "Ethernet" : "InfiniBand",
-		 name    ? "called so"
-		 : index ? "the next port that can be used"
-			 : "the first port that can be used",
-		 *choice->passed_over ? ", after " : "", choice->passed_over);
 }

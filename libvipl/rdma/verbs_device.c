@@ -84,12 +84,21 @@ static void close_events(struct verbs_device *device)
 	fd_close(device->base.event_fd);
 }
 
+/* 0 or errno. */
+static int ask_limits(struct verbs_device *device)
+{
+	int error = ibv_query_device(device->context, &device->limits);
+
+	if (error)
+		log_error("cannot query RDMA device %s: %s", ibv_get_device_name(device->context->device),
+			  failure_of("ibv_query_device()", error));
+	return error;
+}
+
 static enum opening verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
 {
 	struct verbs_device *device = zeroed(1, sizeof(*device));
 	enum opening opening = OPENING_FAILED;
-	struct verbs_choice choice;
-	int error;
 
 	if (!device) {
 		log_error("no memory for a device: %s", failure(errno));
@@ -101,31 +110,20 @@ static enum opening verbs_open(const char *name, unsigned index, struct nic *nic
 	pthread_mutex_init(&device->staging.lock, NULL);
 	STAILQ_INIT(&device->unused_endpoints);
 	verbs_prepare_for_fork();
-	opening = verbs_choose(device, name, index, &choice);
+	opening = verbs_choose(device, name, index);
 	if (opening != OPENING_DONE)
 		goto free_device;
-	opening = OPENING_FAILED;
-	device->context = verbs_device_open(choice.candidate.device);
-	if (!device->context) {
-		log_error("cannot open RDMA device %s: %s", choice.candidate.device, failure(errno));
-		goto free_device;
-	}
 	fd_mark(device->context->async_fd);
-	error = ibv_query_device(device->context, &device->limits);
-	if (error) {
-		log_error("cannot query RDMA device %s: %s", choice.candidate.device, failure_of("ibv_query_device()", error));
-		goto close_context;
-	}
-	if (open_events(device))
+	if (ask_limits(device) || open_events(device))
 		goto close_context;
 	if (!ask_caps(device)) {
 		watch_for_removal(device);
-		verbs_tell_choice(device, name, index, &choice);
 		*opened = &device->base;
 		return OPENING_DONE;
 	}
 	close_events(device);
 close_context:
+	opening = OPENING_FAILED;
 	ibv_close_device(device->context);
 free_device:
 	pthread_mutex_destroy(&device->staging.lock);

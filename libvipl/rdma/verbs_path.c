@@ -86,7 +86,7 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
  */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path)
 {
-	const unsigned interface = verbs_interface(device, (const struct in6_addr *)path->own_gid.raw);
+	const unsigned interface = device->is_ethernet ? device->interface : 0; /* InfiniBand's GIDs are the port's */
 	int error = find_gid_at(device, path, interface);
 
 	return error == ENODEV && interface ? find_gid_at(device, path, 0) : error;
