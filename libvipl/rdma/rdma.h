@@ -66,6 +66,7 @@ struct verbs_device {
 	struct ibv_context *context;
 	struct ibv_device_attr limits;
 	struct verbs_caps caps;
+	unsigned cq_entries;  /* of the largest CQ that can be had */
 	unsigned next_vector; /* of the next CQ */
 	/*
 	 * The addresses that connections come from and go to, all zeros where there is none. IPv6

@@ -9,10 +9,8 @@
 struct verbs_caps {
 	unsigned inline_bytes; /* that a queue pair can be asked for */
 	unsigned send_segments, read_segments, receive_segments; /* of a request */
-	unsigned cq_entries; /* of the largest CQ that can be had */
 	unsigned vectors;    /* interrupts that completions can be announced by */
 	bool has_uc, has_atomics, has_reads;
-	const char *failed; /* the call that has failed */
 };
 
 /*
@@ -23,10 +21,13 @@ struct verbs_caps {
 #define VERBS_SEND_SEGMENTS    16u
 #define VERBS_RECEIVE_SEGMENTS 5u
 
-/* 0 or errno, of the call `failed`. Only what the device lacks for good counts as lacking. */
-int verbs_ask_caps(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps);
-/* The same without the tries of large CQs, so cq_entries is 0. */
-int verbs_ask_caps_but_entries(struct ibv_context *context, const struct ibv_device_attr *limits, struct verbs_caps *caps);
+/* Also what ibv_query_device() tells. 0 or errno. Only what the device lacks for good counts as lacking. */
+int verbs_ask_caps(struct ibv_context *context, struct ibv_device_attr *limits, struct verbs_caps *caps);
+/*
+ * Of the largest CQ that can be had. max_cqe is more than that where the kernel compares a size that was rounded up. Only what was
+ * tried is promised.
+ */
+unsigned verbs_most_entries(struct ibv_context *context, const struct ibv_device_attr *limits);
 
 static inline unsigned verbs_lower(unsigned a, int b)
 {

@@ -23,9 +23,10 @@ static int ask_caps(struct verbs_device *device)
 	int error = verbs_ask_caps(device->context, &device->limits, &device->caps);
 
 	if (error) {
-		log_error("cannot find out what RDMA device %s offers: %s", name, failure_of(device->caps.failed, error));
+		log_error("cannot find out what RDMA device %s offers: %s", name, failure(error));
 		return error;
 	}
+	device->cq_entries = verbs_most_entries(device->context, &device->limits);
 	/* Processes that use few CQs each shall not share one interrupt, by which one processor would serve all. */
 	device->next_vector = (unsigned)getpid();
 	if (!device->caps.has_uc)
@@ -84,17 +85,6 @@ static void close_events(struct verbs_device *device)
 	fd_close(device->base.event_fd);
 }
 
-/* 0 or errno. */
-static int ask_limits(struct verbs_device *device)
-{
-	int error = ibv_query_device(device->context, &device->limits);
-
-	if (error)
-		log_error("cannot query RDMA device %s: %s", ibv_get_device_name(device->context->device),
-			  failure_of("ibv_query_device()", error));
-	return error;
-}
-
 static enum opening verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
 {
 	struct verbs_device *device = zeroed(1, sizeof(*device));
@@ -114,7 +104,7 @@ static enum opening verbs_open(const char *name, unsigned index, struct nic *nic
 	if (opening != OPENING_DONE)
 		goto free_device;
 	fd_mark(device->context->async_fd);
-	if (ask_limits(device) || open_events(device))
+	if (open_events(device))
 		goto close_context;
 	if (!ask_caps(device)) {
 		watch_for_removal(device);
@@ -168,7 +158,7 @@ static void verbs_query(struct device *base, VIP_NIC_ATTRIBUTES *attributes, str
 	attributes->MaxRegisterBlockBytes = limit(limits->max_mr_size);
 	attributes->MaxVI = (VIP_ULONG)limits->max_qp;
 	attributes->MaxCQ = (VIP_ULONG)limits->max_cq;
-	attributes->MaxCQEntries = capacity_of(device, caps->cq_entries);
+	attributes->MaxCQEntries = capacity_of(device, device->cq_entries);
 	attributes->MaxPtags = (VIP_ULONG)limits->max_pd;
 	attributes->ReliabilityLevelSupport =
 		(VIP_UINT16)(VIP_SERVICE_RELIABLE_DELIVERY |
@@ -262,7 +252,7 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 	(void)is_shared;
 	if (!cq)
 		return NULL;
-	entries = with_own_entries(entries, device, device->caps.cq_entries);
+	entries = with_own_entries(entries, device, device->cq_entries);
 	errno = 0; /* as in create_qp() */
 	vector = device->next_vector++ % device->caps.vectors;
 	cq->cq = ibv_create_cq(device->context, (int)entries, context, (struct ibv_comp_channel *)channel, (int)vector);
