@@ -33,7 +33,6 @@ struct verbs_buffer {
 	struct verbs_domain *domain;
 	struct ibv_mr *mr;
 	struct segment segment; /* as much of it as is used */
-	size_t share;		/* what it takes of a NIC's memory for messages */
 	bool is_receives;
 	LIST_ENTRY(verbs_buffer) in_unused;
 	TAILQ_ENTRY(verbs_buffer) in_use;
@@ -269,7 +268,6 @@ static inline bool verbs_is_flushed_by_atomic(const struct verbs_endpoint *endpo
 int verbs_flush_post(struct verbs_endpoint *endpoint);
 
 /* verbs_staging.c */
-void staging_init(struct verbs_domain *domain);
 /* None of its buffers is in use. */
 void staging_destroy(struct verbs_domain *domain);
 /*

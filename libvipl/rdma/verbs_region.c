@@ -52,7 +52,6 @@ struct device_domain *verbs_domain_create(struct device *device)
 		free(domain);
 		return NULL;
 	}
-	staging_init(domain);
 	return (struct device_domain *)domain;
 }
 
