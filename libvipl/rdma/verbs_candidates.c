@@ -3,7 +3,6 @@
 #include "verbs_candidates.h"
 
 #include <dirent.h>
-#include <infiniband/verbs.h>
 #include <linux/if_addr.h>
 #include <rdma/rdma_cma.h>
 #include <stdarg.h>

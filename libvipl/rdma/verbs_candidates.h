@@ -7,6 +7,7 @@
 #ifndef VIPL_VERBS_CANDIDATES_H
 #define VIPL_VERBS_CANDIDATES_H
 
+#include <infiniband/verbs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -90,7 +91,7 @@ const struct candidate *candidate_beside(const struct candidates *list, const st
 /* "DEVICE port PORT, INTERFACE, ADDRESS", as much of it as there is. */
 void candidate_place(const struct candidate *candidate, char out[PLACE_TEXT]);
 
-/* ---- verbs_interfaces.c ---- */
+/* ---- verbs_lookup.c ---- */
 
 struct own_interface {
 	unsigned index;
@@ -108,8 +109,7 @@ struct own_address {
 	unsigned flags;      /* IFA_F_, of an IPv6 address */
 };
 
-/* The interfaces of this network namespace, and their addresses: IPv4 before IPv6, and the oldest of an interface
- * first. */
+/* The interfaces of this network namespace, and their addresses: IPv4 before IPv6, and the oldest of an interface first. */
 struct own_network {
 	struct own_interface *interfaces;
 	struct own_address *addresses;
@@ -123,12 +123,6 @@ void own_network_find(struct own_network *network);
 void own_network_free(struct own_network *network);
 /* NULL: there is none with this index. */
 const struct own_interface *own_interface(const struct own_network *network, unsigned index);
-
-/* ---- verbs_lookup.c ---- */
-
-struct ibv_context;
-struct ibv_device;
-struct ibv_gid_entry;
 
 /* NULL: there is none in this list. */
 struct ibv_device *verbs_device_called(struct ibv_device *const *list, const char *name);
