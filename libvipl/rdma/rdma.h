@@ -48,14 +48,12 @@ struct verbs_domain {
 
 /* From our port to a peer's. */
 struct verbs_path {
-	union ibv_gid own_gid, gid;
-	uint16_t own_lid, lid, pkey, pkey_index; /* LIDs: InfiniBand's */
-	uint8_t lid_bits;			 /* what our LID has beyond the port's first one */
-	bool is_agreed;				 /* on the version of RoCE, by both ends */
-	bool is_global;				 /* packets have a GRH, which tells GIDs and what belongs to these */
-	unsigned interface;			 /* of our GID; 0: the kernel does not tell */
-	uint32_t flow_label;
-	uint8_t own_gid_index, roce_version, sl, traffic_class, hop_limit, rate; /* version 0: not RoCE, or not known yet */
+	union ibv_gid own_gid;
+	struct ibv_ah_attr to; /* also the index of our GID, and what our LID has beyond the port's first one */
+	uint16_t own_lid, pkey, pkey_index; /* the LID: InfiniBand's */
+	bool is_agreed;			    /* on the version of RoCE, by both ends */
+	uint8_t roce_version;		    /* 0: not RoCE, or not known yet */
+	unsigned interface;		    /* of our GID; 0: the kernel does not tell */
 	enum ibv_mtu mtu;
 };
 
@@ -196,7 +194,10 @@ static inline void verbs_routes_forget(struct verbs_device *device)
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
-/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: none; EPROTO: none of the agreed version. */
+/*
+ * Finds the index of the path's own GID, of the path's version of RoCE, or else of the latest; of another one until both ends have
+ * agreed on it. ENODEV: none; EPROTO: of other versions only.
+ */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path);
 /*
  * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change

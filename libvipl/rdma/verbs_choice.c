@@ -91,7 +91,7 @@ static void tell(const struct verbs_device *device, const char *name, unsigned i
 	if (!device->is_ethernet)
 		ibv_query_gid(device->context, device->port, 0, &path.own_gid);
 	if (!verbs_path_find_gid(device, &path))
-		snprintf(gid, sizeof(gid), path.roce_version ? "GID %u (RoCE v%u)" : "GID %u", path.own_gid_index,
+		snprintf(gid, sizeof(gid), path.roce_version ? "GID %u (RoCE v%u)" : "GID %u", path.to.grh.sgid_index,
 			 path.roce_version);
 	list_refused(list, name ? 0 : (size_t)(at - list->all), NULL, passed_over, sizeof(passed_over));
 	log_info("%s is RDMA device %s%s: %s, %s; it is %s%s%s", name ? name : nic, place, both, gid,

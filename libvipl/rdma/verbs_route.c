@@ -73,17 +73,19 @@ static void learn(struct verbs_route *route)
 	const struct ibv_sa_path_rec *record = route->id->route.path_rec;
 	struct verbs_path *path = &route->path;
 
-	*path = (struct verbs_path){
-		.gid = addresses->dgid, .own_gid = addresses->sgid, .mtu = IBV_MTU_4096, .pkey = be16toh(addresses->pkey)};
+	*path = (struct verbs_path){.to = {.grh = {.dgid = addresses->dgid}},
+				    .own_gid = addresses->sgid,
+				    .mtu = IBV_MTU_4096,
+				    .pkey = be16toh(addresses->pkey)};
 	if (route->id->route.num_paths > 0 && record) {
 		path->pkey = be16toh(record->pkey);
 		path->own_lid = be16toh(record->slid);
-		path->lid = be16toh(record->dlid);
-		path->sl = record->sl;
-		path->traffic_class = record->traffic_class;
-		path->flow_label = be32toh(record->flow_label) & 0xfffff;
-		path->hop_limit = record->hop_limit;
-		path->rate = record->rate;
+		path->to.dlid = be16toh(record->dlid);
+		path->to.sl = record->sl;
+		path->to.grh.traffic_class = record->traffic_class;
+		path->to.grh.flow_label = be32toh(record->flow_label) & 0xfffff;
+		path->to.grh.hop_limit = record->hop_limit;
+		path->to.static_rate = record->rate;
 		if (record->mtu >= IBV_MTU_256 && (enum ibv_mtu)record->mtu < path->mtu)
 			path->mtu = record->mtu;
 	}
