@@ -6,7 +6,6 @@
 #include <stdio.h>
 
 #include "rdma/verbs_candidates.h"
-#include "rdma/verbs_caps.h"
 
 static bool ask(const char *name, struct verbs_caps *caps)
 {

@@ -14,7 +14,6 @@
 #include "base/watch.h"
 #include "device.h"
 #include "verbs_candidates.h"
-#include "verbs_caps.h"
 
 #define CACHE_LINE 64 /* bytes */
 
@@ -159,15 +158,6 @@ struct verbs_endpoint {
  */
 enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index);
 
-/* verbs_address.c: see device_ops. */
-unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
-		     struct place at[PLACE_ADDRESSES]);
-void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
-/* The one that connections with this host come from and go to; NULL when there is none. */
-const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host);
-void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
-		 struct sockaddr_storage *out);
-
 /* verbs_events.c */
 /* From now on the agent gets its events. 0 or errno. */
 int verbs_watch_events(struct verbs_device *device);
@@ -181,7 +171,20 @@ int verbs_death_of(int fd);
 /* 0, or -1 and errno. */
 int verbs_set_nonblocking(int fd);
 
+/* The address that connections with this host come from and go to; NULL when there is none. */
+static inline const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host)
+{
+	const struct in6_addr *own = host_is_ipv4(host) ? &device->ipv4 : &device->ipv6;
+
+	return IN6_IS_ADDR_UNSPECIFIED(own) ? NULL : own;
+}
+
 /* verbs_route.c */
+unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
+		     struct place at[PLACE_ADDRESSES]);
+void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
+void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
+		 struct sockaddr_storage *out);
 /* Also of NULL, and nothing happens if the channel's descriptor is the program's by now. */
 void verbs_destroy_id(struct rdma_cm_id *id);
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);

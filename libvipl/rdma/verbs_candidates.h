@@ -135,4 +135,34 @@ bool verbs_device_may_own(const char *device_path, const struct own_interface *i
 /* The first GID of the port from this index on. 0 or errno; ENOENT: there is none. */
 int verbs_gid_next(struct ibv_context *context, uint8_t port, unsigned from, struct ibv_gid_entry *entry);
 
+/* ---- verbs_caps.c: what a device offers beyond what ibv_query_device() tells, or less than that ---- */
+
+struct verbs_caps {
+	unsigned inline_bytes; /* that a queue pair can be asked for */
+	unsigned send_segments, read_segments, receive_segments; /* of a request */
+	unsigned vectors;    /* interrupts that completions can be announced by */
+	bool has_uc, has_atomics, has_reads;
+};
+
+/*
+ * The segments that queue pairs have room for. More would make each queue pair large, because it has a thousand receives. A
+ * receive of 5 segments takes 128 bytes on soft-RoCE; adapters that need 16 bytes for each segment have room for 8 in that.
+ * 1000 VIs with queues of their own take 0.6 GB on soft-RoCE; with 13 segments they would take 0.85.
+ */
+#define VERBS_SEND_SEGMENTS    16u
+#define VERBS_RECEIVE_SEGMENTS 5u
+
+/* Also what ibv_query_device() tells. 0 or errno. Only what the device lacks for good counts as lacking. */
+int verbs_ask_caps(struct ibv_context *context, struct ibv_device_attr *limits, struct verbs_caps *caps);
+/*
+ * Of the largest CQ that can be had. max_cqe is more than that where the kernel compares a size that was rounded up. Only what was
+ * tried is promised.
+ */
+unsigned verbs_most_entries(struct ibv_context *context, const struct ibv_device_attr *limits);
+
+static inline unsigned verbs_lower(unsigned a, int b)
+{
+	return b > 0 && (unsigned)b < a ? (unsigned)b : a;
+}
+
 #endif

@@ -3,9 +3,7 @@
  * What an RDMA device offers. Some of it can only be found by trying, on a queue pair and CQs that are destroyed again. This
  * happens once, when the device is opened, because some drivers write a line of the kernel's log for each try that they refuse.
  */
-#include "verbs_caps.h"
-
-#include "base/cause.h"
+#include "verbs_candidates.h"
 
 /* Larger CQs are not tried: the kernel pins their memory, which may be hundreds of MiB. */
 #define TRIED_ENTRIES 65535u
@@ -22,7 +20,6 @@ static bool is_refusal(int error)
 	return error == EINVAL || error == EOPNOTSUPP || error == ENOSYS || error == EPROTONOSUPPORT;
 }
 
-/* 0 or errno. */
 static int try_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type, const struct verbs_caps *caps)
 {
 	struct ibv_qp_init_attr attributes = {
@@ -46,7 +43,7 @@ static int try_qp(struct ibv_pd *pd, struct ibv_cq *cq, enum ibv_qp_type type, c
 	return 0;
 }
 
-/* How much the device need not fetch from memory, and whether it has UC. 0 or errno. */
+/* How much the device need not fetch from memory, and whether it has UC. */
 static int try_queue_pairs(struct ibv_pd *pd, struct ibv_cq *cq, struct verbs_caps *caps)
 {
 	static const unsigned sizes[] = {128, 96, 64, 32, 0};

@@ -55,8 +55,7 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 	const uint8_t wanted = path->roce_version || !device->is_ethernet ? path->roce_version : LATEST_ROCE;
 	const bool is_only = path->roce_version && path->is_agreed;
 	struct ibv_gid_entry entry;
-	bool is_found = false, has_other = false;
-	int error;
+	int error, found = ENODEV;
 
 	for (unsigned next = 0; !(error = verbs_gid_next(device->context, device->port, next, &entry));
 	     next = entry.gid_index + 1) {
@@ -64,19 +63,16 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 
 		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (interface && entry.ndev_ifindex != interface))
 			continue;
-		has_other = true;
+		found = is_only ? EPROTO : 0;
 		if (is_only && version != wanted)
 			continue;
-		is_found = true;
 		path->interface = entry.ndev_ifindex;
 		path->to.grh.sgid_index = (uint8_t)entry.gid_index;
 		path->roce_version = version;
 		if (version == wanted)
 			return 0;
 	}
-	if (error != ENOENT)
-		return cause("ibv_query_gid_ex()", error);
-	return is_found ? 0 : has_other ? EPROTO : ENODEV;
+	return error == ENOENT ? found : cause("ibv_query_gid_ex()", error);
 }
 
 /* A VLAN may have the same GID, which leads elsewhere, so that of our interface comes first. Not all kernels tell the interface. */
