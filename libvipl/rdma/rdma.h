@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The RDMA device: VIs are queue pairs (RC, or UC), rdma_cm finds the routes between them. */
+/*
+ * The RDMA device: VIs are queue pairs (RC, or UC), rdma_cm finds the routes between them. As in device.h, functions return 0 or
+ * errno, and pointers or NULL and errno, except where the comment says otherwise.
+ */
 #ifndef VIPL_RDMA_H
 #define VIPL_RDMA_H
 
@@ -159,7 +162,7 @@ struct verbs_endpoint {
 enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index);
 
 /* verbs_events.c */
-/* From now on the agent gets its events. 0 or errno. */
+/* From now on the agent gets its events. */
 int verbs_watch_events(struct verbs_device *device);
 /* [nic] Reads the device's events that have come. */
 void verbs_hear(struct verbs_device *device);
@@ -168,7 +171,6 @@ void verbs_hear(struct verbs_device *device);
  * the file is readable for ever.
  */
 int verbs_death_of(int fd);
-/* 0, or -1 and errno. */
 int verbs_set_nonblocking(int fd);
 
 /* The address that connections with this host come from and go to; NULL when there is none. */
@@ -212,7 +214,7 @@ enum endpoint_way verbs_endpoint_way(struct device_endpoint *endpoint);
 void verbs_describe(struct device_endpoint *endpoint, struct description *own);
 int verbs_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		const struct connect_info *peer, struct description *description);
-/* INIT -> RTS, by the path and what the peer has told. 0 or errno. */
+/* INIT -> RTS, by the path and what the peer has told. */
 int verbs_endpoint_start(struct verbs_endpoint *endpoint);
 
 /* verbs_queuepair.c */
@@ -225,7 +227,7 @@ bool verbs_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
 void verbs_endpoint_stop(struct device_endpoint *endpoint);
 void verbs_endpoint_reset(struct device_endpoint *endpoint);
 bool verbs_awaits_acks(struct device_endpoint *endpoint);
-/* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
+/* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
 int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
@@ -258,7 +260,6 @@ void soft_drain_without_receives(struct verbs_endpoint *endpoint);
 bool soft_has_drained(struct verbs_endpoint *endpoint);
 
 /* verbs_flush.c */
-/* 0 or errno. */
 int verbs_flush_create(struct verbs_endpoint *endpoint);
 void verbs_flush_destroy(struct verbs_endpoint *endpoint);
 /* Is this send done only when a flush atomic behind it is? */
@@ -268,7 +269,6 @@ static inline bool verbs_is_flushed_by_atomic(const struct verbs_endpoint *endpo
 	return endpoint->flush_mr && send->length &&
 	       (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_RDMAREAD;
 }
-/* 0 or errno. */
 int verbs_flush_post(struct verbs_endpoint *endpoint);
 
 /* verbs_staging.c */

@@ -16,7 +16,7 @@
 #define VENDOR_BROADCOM  0x14e4u
 #define MESSAGES_VERSION 3 /* between hosts: docs/WIRE.md */
 
-/* Finds out what the device offers. The library emulates no level: docs/WIRE.md says why. 0 or errno. */
+/* Finds out what the device offers. The library emulates no level: docs/WIRE.md says why. */
 static int ask_caps(struct verbs_device *device)
 {
 	const char *name = ibv_get_device_name(device->context->device);
@@ -40,26 +40,19 @@ static int open_events(struct verbs_device *device)
 {
 	int error;
 
-	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
-	if (device->base.event_fd < 0) {
-		log_error("cannot watch the events of an RDMA device: %s", failure(errno));
-		return EIO;
-	}
+	fd_mark(device->context->async_fd);
 	device->user = own_user();
 	device->events = rdma_create_event_channel();
 	if (!device->events) {
 		log_error("no RDMA connection manager: %s", failure_of("rdma_create_event_channel()", errno));
-		goto close_event_fd;
+		return EIO;
 	}
 	fd_mark(device->events->fd);
-	error = verbs_watch_events(device);
-	if (!error)
-		return 0;
-	log_error("cannot watch the events of an RDMA device: %s", failure(error));
-	rdma_destroy_event_channel(device->events);
-close_event_fd:
-	fd_close(device->base.event_fd);
-	return EIO;
+	device->base.event_fd = fd_keep(epoll_create1(EPOLL_CLOEXEC), "epoll_create1()");
+	error = device->base.event_fd < 0 ? errno : verbs_watch_events(device);
+	if (error)
+		log_error("cannot watch the events of an RDMA device: %s", failure(error));
+	return error;
 }
 
 /* An id that is bound to the device gets an event when it is removed. Without one connections end by other errors. */
@@ -76,61 +69,47 @@ static void watch_for_removal(struct verbs_device *device)
 	rdma_bind_addr(device->id, (struct sockaddr *)&address);
 }
 
-static void close_events(struct verbs_device *device)
+/* Also of a device that has not been opened, or not to the end. */
+static void verbs_close(struct device *base)
 {
+	struct verbs_device *device = (struct verbs_device *)base;
+
 	verbs_routes_free(device);
 	verbs_destroy_id(device->id);
-	if (fd_is_own(device->events->fd)) /* see verbs_channel_destroy() */
+	if (device->events && fd_is_own(device->events->fd)) /* see verbs_channel_destroy() */
 		rdma_destroy_event_channel(device->events);
 	fd_close(device->base.event_fd);
+	verbs_endpoints_free(device);
+	if (device->context && fd_is_own(device->context->async_fd))
+		ibv_close_device(device->context);
+	pthread_mutex_destroy(&device->staging.lock);
+	free(device);
 }
 
 static enum opening verbs_open(const char *name, unsigned index, struct nic *nic, struct device **opened)
 {
 	struct verbs_device *device = zeroed(1, sizeof(*device));
-	enum opening opening = OPENING_FAILED;
+	enum opening opening;
 
 	if (!device) {
 		log_error("no memory for a device: %s", failure(errno));
-		return opening;
+		return OPENING_FAILED;
 	}
-	device->base.ops = &verbs_device_ops;
-	device->base.version = MESSAGES_VERSION;
+	device->base = (struct device){.ops = &verbs_device_ops, .event_fd = -1, .version = MESSAGES_VERSION};
 	device->nic = nic;
 	pthread_mutex_init(&device->staging.lock, NULL);
 	STAILQ_INIT(&device->unused_endpoints);
 	verbs_prepare_for_fork();
 	opening = verbs_choose(device, name, index);
-	if (opening != OPENING_DONE)
-		goto free_device;
-	fd_mark(device->context->async_fd);
-	if (open_events(device))
-		goto close_context;
-	if (!ask_caps(device)) {
+	if (opening == OPENING_DONE && (open_events(device) || ask_caps(device)))
+		opening = OPENING_FAILED;
+	if (opening == OPENING_DONE) {
 		watch_for_removal(device);
 		*opened = &device->base;
-		return OPENING_DONE;
+	} else {
+		verbs_close(&device->base);
 	}
-	close_events(device);
-close_context:
-	opening = OPENING_FAILED;
-	ibv_close_device(device->context);
-free_device:
-	pthread_mutex_destroy(&device->staging.lock);
-	free(device);
 	return opening;
-}
-
-static void verbs_close(struct device *base)
-{
-	struct verbs_device *device = (struct verbs_device *)base;
-
-	close_events(device);
-	verbs_endpoints_free(device);
-	if (fd_is_own(device->context->async_fd)) /* see verbs_channel_destroy() */
-		ibv_close_device(device->context);
-	pthread_mutex_destroy(&device->staging.lock);
-	free(device);
 }
 
 static VIP_ULONG limit(uint64_t value)
@@ -191,18 +170,14 @@ static struct device_channel *verbs_channel_create(struct device *base, int *fd)
 {
 	struct ibv_comp_channel *channel =
 		ibv_create_comp_channel(((struct verbs_device *)base)->context);
-	int error;
+	int error = channel ? verbs_set_nonblocking(channel->fd) : cause("ibv_create_comp_channel()", errno);
 
-	if (!channel) {
-		cause("ibv_create_comp_channel()", errno);
-		return NULL;
-	}
-	if (!verbs_set_nonblocking(channel->fd)) {
+	if (!error) {
 		*fd = fd_mark(channel->fd);
 		return (struct device_channel *)channel;
 	}
-	error = errno;
-	ibv_destroy_comp_channel(channel);
+	if (channel)
+		ibv_destroy_comp_channel(channel);
 	errno = error;
 	return NULL;
 }
@@ -220,17 +195,15 @@ static void verbs_channel_destroy(struct device_channel *channel)
 static int verbs_channel_read(struct device_channel *base, bool all)
 {
 	struct ibv_comp_channel *channel = (struct ibv_comp_channel *)base;
-	bool is_first = true;
 	struct ibv_cq *cq;
 	void *context;
 
-	do {
+	for (bool is_first = true; is_first || all; is_first = false) {
 		if (ibv_get_cq_event(channel, &cq, &context))
 			return is_first ? verbs_death_of(channel->fd) : 0;
 		cq_announced(context);
 		ibv_ack_cq_events(cq, 1); /* from here on the CQ may be destroyed */
-		is_first = false;
-	} while (all);
+	}
 	return 0;
 }
 

@@ -22,7 +22,6 @@ static void limit_inline(struct verbs_endpoint *endpoint)
 	endpoint->inline_most = endpoint->is_careful ? 0 : endpoint->inline_size;
 }
 
-/* 0 or errno. */
 static int create_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;

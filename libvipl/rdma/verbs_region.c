@@ -41,18 +41,16 @@ struct device_domain *verbs_domain_create(struct device *device)
 {
 	struct verbs_domain *domain = zeroed(1, sizeof(*domain));
 
-	if (!domain) {
-		log_error_ratelimited("no protection domain: %s", failure(errno));
-		return NULL;
+	if (domain) {
+		domain->device = (struct verbs_device *)device;
+		domain->pd = ibv_alloc_pd(domain->device->context);
+		if (domain->pd)
+			return (struct device_domain *)domain;
+		cause("ibv_alloc_pd()", errno);
 	}
-	domain->device = (struct verbs_device *)device;
-	domain->pd = ibv_alloc_pd(domain->device->context);
-	if (!domain->pd) {
-		log_error_ratelimited("no protection domain: %s", failure_of("ibv_alloc_pd()", errno));
-		free(domain);
-		return NULL;
-	}
-	return (struct device_domain *)domain;
+	log_error_ratelimited("no protection domain: %s", failure(errno));
+	free(domain);
+	return NULL;
 }
 
 void verbs_domain_destroy(struct device_domain *base)
@@ -70,7 +68,6 @@ int verbs_remote_access(struct region_rights rights)
 	       (rights.rdma_read ? (int)IBV_ACCESS_REMOTE_READ : 0);
 }
 
-/* NULL and errno on failure. */
 static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, size_t length,
 					   int access)
 {
