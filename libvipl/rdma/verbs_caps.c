@@ -100,21 +100,12 @@ static bool is_too_large(struct ibv_context *context, unsigned entries)
 	return !cq && (!errno || errno == EFAULT || is_refusal(errno));
 }
 
-/* The largest 2^n - 1 up to this: providers make a power of two of a size, some before the kernel compares it. */
-static unsigned whole_power(unsigned most)
-{
-	unsigned power = 1;
-
-	while (power <= most / 2)
-		power *= 2;
-	return most == 2 * power - 1 || power == 1 ? most : power - 1;
-}
-
 unsigned verbs_most_entries(struct ibv_context *context, const struct ibv_device_attr *limits)
 {
 	unsigned entries = limits->max_cqe > 1 ? verbs_lower(TRIED_ENTRIES, limits->max_cqe) : 1;
 
+	/* The next one is 2^n - 1: providers make a power of two of a size, some before the kernel compares it. */
 	while (entries > 1 && is_too_large(context, entries))
-		entries = whole_power(entries - 1);
+		entries = (1u << (31 - __builtin_clz(entries))) - 1;
 	return entries;
 }

@@ -207,12 +207,6 @@ static int verbs_channel_read(struct device_channel *base, bool all)
 	return 0;
 }
 
-static unsigned with_own_entries(unsigned entries, const struct verbs_device *device, unsigned most)
-{
-	entries += soft_own_entries(device);
-	return entries < most ? entries : most;
-}
-
 static struct device_cq *verbs_cq_create(struct device *base, struct cq *context,
 					struct device_channel *channel, bool is_shared,
 					unsigned entries, unsigned *capacity)
@@ -225,7 +219,7 @@ static struct device_cq *verbs_cq_create(struct device *base, struct cq *context
 	(void)is_shared;
 	if (!cq)
 		return NULL;
-	entries = with_own_entries(entries, device, device->cq_entries);
+	entries = verbs_lower(entries + soft_own_entries(device), (int)device->cq_entries);
 	errno = 0; /* as in create_qp() */
 	vector = device->next_vector++ % device->caps.vectors;
 	cq->cq = ibv_create_cq(device->context, (int)entries, context, (struct ibv_comp_channel *)channel, (int)vector);
@@ -262,7 +256,7 @@ static int verbs_cq_grow(struct device *base, struct device_cq *base_cq, unsigne
 	/* If the kernel refuses, libbnxt_re of rdma-core 65 frees the memory that the CQ still uses. */
 	if (device->limits.vendor_id == VENDOR_BROADCOM)
 		return cause("ibv_resize_cq()", EOPNOTSUPP);
-	entries = with_own_entries(entries, device, (unsigned)device->limits.max_cqe);
+	entries = verbs_lower(entries + soft_own_entries(device), device->limits.max_cqe);
 	if (entries <= (unsigned)cq->cqe)
 		return cause("the size of a completion queue", ENOSPC);
 	error = ibv_resize_cq(cq, (int)entries);

@@ -166,17 +166,18 @@ enum endpoint_way verbs_endpoint_way(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	const struct verbs_path *path = &endpoint->path;
+	const bool is_unreliable = verbs_is_unreliable(endpoint);
 	struct verbs_path now = *path;
 	bool has_other_key;
 
-	if ((endpoint->device->is_ethernet && !verbs_is_unreliable(endpoint)) || verbs_path_complete(endpoint->device, &now))
+	if ((endpoint->device->is_ethernet && !is_unreliable) || verbs_path_complete(endpoint->device, &now))
 		return ENDPOINT_STAYS;
 	has_other_key = now.pkey_index != path->pkey_index;
-	if (now.own_lid != path->own_lid || (has_other_key && !verbs_is_unreliable(endpoint)))
+	if (now.own_lid != path->own_lid || (has_other_key && !is_unreliable))
 		return ENDPOINT_CUT;
-	if (!verbs_is_unreliable(endpoint))
-		return ENDPOINT_STAYS;
-	return endpoint->is_adrift || has_other_key || now.to.grh.sgid_index != path->to.grh.sgid_index ? ENDPOINT_MOVED : ENDPOINT_STAYS;
+	return is_unreliable && (endpoint->is_adrift || has_other_key || now.to.grh.sgid_index != path->to.grh.sgid_index)
+		       ? ENDPOINT_MOVED
+		       : ENDPOINT_STAYS;
 }
 
 /* ---- what the ends tell each other ---- */

@@ -118,15 +118,15 @@ keep_memory:
 	return NULL;
 }
 
+/* To ERR or RESET. */
 static int change_state(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 {
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	struct ibv_qp_attr attributes = {.qp_state = state};
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
 
 	if (error)
-		log_error_ratelimited("queue pair %u: no change to state %s: %s", endpoint->qp->qp_num, names[state],
-				      failure_of("ibv_modify_qp()", error));
+		log_error_ratelimited("queue pair %u: no change to state %s: %s", endpoint->qp->qp_num,
+				      state == IBV_QPS_ERR ? "ERR" : "RESET", failure_of("ibv_modify_qp()", error));
 	return error;
 }
 
