@@ -35,7 +35,6 @@ struct verbs_buffer {
 	struct verbs_domain *domain;
 	struct ibv_mr *mr;
 	struct segment segment; /* as much of it as is used */
-	bool is_receives;
 	LIST_ENTRY(verbs_buffer) in_unused;
 	TAILQ_ENTRY(verbs_buffer) in_use;
 };
@@ -121,7 +120,7 @@ struct verbs_endpoint {
 	struct vi *vi;
 	struct verbs_domain *domain;
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
-	struct verbs_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	struct verbs_buffers staged[2]; /* sends and receives with the queue pair, in order */
 	bool is_careful; /* the program may have protected its memory: the processor does not copy */
 	bool was_connected;  /* the queue pair, to any peer */
 	bool is_adrift; /* it has no way out, as our GID is gone, or is there of another version only */
@@ -153,13 +152,6 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_GENERATION	UINT64_C(0x10)
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
-
-/* verbs_choice.c */
-/*
- * Chooses by name, or if that is NULL by number, opens the device and sets its port and addresses. The log tells of it, or what is
- * wrong.
- */
-enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index);
 
 /* verbs_events.c */
 /* From now on the agent gets its events. */
@@ -274,13 +266,9 @@ int verbs_flush_post(struct verbs_endpoint *endpoint);
 /* verbs_staging.c */
 /* None of its buffers is in use. */
 void staging_destroy(struct verbs_domain *domain);
-/*
- * A buffer of at least `length` bytes, which becomes the last of an endpoint's list `users`. NULL: there is none
- * at the moment.
- */
-struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buffers *users,
-				 uint32_t length, bool is_receive);
-void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer);
+/* A buffer of at least `length` bytes, which becomes the endpoint's last one. NULL: there is none at the moment. */
+struct verbs_buffer *staging_take(struct verbs_endpoint *endpoint, uint32_t length, bool is_receive);
+void staging_return(struct verbs_endpoint *endpoint, struct verbs_buffer *buffer, bool is_receive);
 /*
  * The oldest staged send or receive is done. Returns false if a message has come whose memory is not registered any more.
  * The CQ's lock is held.

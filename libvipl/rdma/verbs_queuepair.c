@@ -95,8 +95,8 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->domain = (struct verbs_domain *)config->domain;
-	TAILQ_INIT(&endpoint->staged_sends);
-	TAILQ_INIT(&endpoint->staged_receives);
+	TAILQ_INIT(&endpoint->staged[false]);
+	TAILQ_INIT(&endpoint->staged[true]);
 	endpoint->wanted_qp = (struct ibv_qp_init_attr){
 		.send_cq = ((struct verbs_cq *)config->send_cq)->cq,
 		.recv_cq = ((struct verbs_cq *)config->receive_cq)->cq,

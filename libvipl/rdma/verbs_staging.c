@@ -93,9 +93,9 @@ static struct verbs_buffer *create_buffer(struct verbs_domain *domain, size_t si
 	return NULL;
 }
 
-struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buffers *users,
-				 uint32_t length, bool is_receive)
+struct verbs_buffer *staging_take(struct verbs_endpoint *endpoint, uint32_t length, bool is_receive)
 {
+	struct verbs_domain *domain = endpoint->domain;
 	struct staging *staging = &domain->device->staging;
 	unsigned class = size_class(length);
 	size_t size = (size_t)SMALLEST << class, share = share_of(domain, size), receives = is_receive ? share : 0;
@@ -124,8 +124,7 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 	pthread_mutex_lock(&staging->lock);
 	if (buffer) {
 		buffer->segment = (struct segment){(uintptr_t)buffer->mr->addr, length, buffer->mr->lkey};
-		buffer->is_receives = is_receive;
-		TAILQ_INSERT_TAIL(users, buffer, in_use);
+		TAILQ_INSERT_TAIL(&endpoint->staged[is_receive], buffer, in_use);
 	} else if (allowed) {
 		staging->size -= share;
 		staging->receives -= receives;
@@ -139,7 +138,7 @@ struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buff
 	return buffer;
 }
 
-void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
+void staging_return(struct verbs_endpoint *endpoint, struct verbs_buffer *buffer, bool is_receive)
 {
 	struct verbs_domain *domain = buffer->domain;
 	struct staging *staging = &domain->device->staging;
@@ -147,8 +146,8 @@ void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
 	bool keep;
 
 	pthread_mutex_lock(&staging->lock);
-	TAILQ_REMOVE(users, buffer, in_use);
-	if (buffer->is_receives)
+	TAILQ_REMOVE(&endpoint->staged[is_receive], buffer, in_use);
+	if (is_receive)
 		staging->receives -= share;
 	keep = staging->unused + share <= KEPT;
 	if (keep) {
@@ -160,46 +159,39 @@ void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer)
 		destroy_buffer(buffer);
 }
 
-static struct verbs_buffer *oldest(struct verbs_endpoint *endpoint, struct verbs_buffers *users)
+static struct verbs_buffer *oldest(struct verbs_endpoint *endpoint, bool is_receive)
 {
 	struct verbs_buffer *buffer;
 
 	pthread_mutex_lock(&endpoint->device->staging.lock);
-	buffer = TAILQ_FIRST(users);
+	buffer = TAILQ_FIRST(&endpoint->staged[is_receive]);
 	pthread_mutex_unlock(&endpoint->device->staging.lock);
 	return buffer;
 }
 
 bool staging_done(struct verbs_endpoint *endpoint, const struct ibv_wc *completion)
 {
-	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE;
-	struct verbs_buffers *users =
-		is_receive ? &endpoint->staged_receives : &endpoint->staged_sends;
-	struct verbs_buffer *buffer = oldest(endpoint, users);
-	bool has_place = true;
+	bool is_receive = completion->wr_id & VERBS_WR_ID_RECEIVE, has_place = true;
+	struct verbs_buffer *buffer = oldest(endpoint, is_receive);
 
 	if (!buffer) /* the device has completed what was never posted */
 		return true;
 	if (is_receive && !completion->status && completion->opcode == IBV_WC_RECV)
 		has_place = workqueue_scatter(endpoint->receive_queue, 0, staging_data(buffer),
 					      completion->byte_len, endpoint->is_careful);
-	staging_return(users, buffer);
+	staging_return(endpoint, buffer, is_receive);
 	return has_place;
-}
-
-static void return_all(struct verbs_endpoint *endpoint, struct verbs_buffers *users,
-		       const struct ibv_cq *cq)
-{
-	struct verbs_buffer *buffer;
-
-	cq_lock(cq->cq_context); /* a thread may be at a late completion */
-	while ((buffer = oldest(endpoint, users)))
-		staging_return(users, buffer);
-	cq_unlock(cq->cq_context);
 }
 
 void staging_forget(struct verbs_endpoint *endpoint)
 {
-	return_all(endpoint, &endpoint->staged_sends, endpoint->wanted_qp.send_cq);
-	return_all(endpoint, &endpoint->staged_receives, endpoint->wanted_qp.recv_cq);
+	const struct ibv_cq *const cqs[] = {endpoint->wanted_qp.send_cq, endpoint->wanted_qp.recv_cq};
+	struct verbs_buffer *buffer;
+
+	for (int is_receive = 0; is_receive < 2; is_receive++) {
+		cq_lock(cqs[is_receive]->cq_context); /* a thread may be at a late completion */
+		while ((buffer = oldest(endpoint, is_receive)))
+			staging_return(endpoint, buffer, is_receive);
+		cq_unlock(cqs[is_receive]->cq_context);
+	}
 }
