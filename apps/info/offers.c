@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asks the RDMA device of a NIC what it offers, as the library does when it opens one, but no large CQs: none is printed. */
+/* Asks the RDMA device of a NIC what it offers, as the library does when it opens one. */
 #include "offers.h"
 
 #include <infiniband/verbs.h>
 #include <stdio.h>
 
 #include "rdma/verbs_candidates.h"
-#include "rdma/verbs_caps.h"
 
 static bool ask(const char *name, struct verbs_caps *caps)
 {
@@ -16,7 +15,7 @@ static bool ask(const char *name, struct verbs_caps *caps)
 
 	if (!context)
 		return false;
-	known = !ibv_query_device(context, &limits) && !verbs_ask_caps_but_entries(context, &limits, caps);
+	known = !verbs_ask_caps(context, &limits, caps);
 	ibv_close_device(context);
 	return known;
 }

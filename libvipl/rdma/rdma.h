@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The RDMA device: VIs are queue pairs (RC, or UC), rdma_cm finds the routes between them. */
+/*
+ * The RDMA device: VIs are queue pairs (RC, or UC), rdma_cm finds the routes between them. As in device.h, functions return 0 or
+ * errno, and pointers or NULL and errno, except where the comment says otherwise.
+ */
 #ifndef VIPL_RDMA_H
 #define VIPL_RDMA_H
 
@@ -14,7 +17,6 @@
 #include "base/watch.h"
 #include "device.h"
 #include "verbs_candidates.h"
-#include "verbs_caps.h"
 
 #define CACHE_LINE 64 /* bytes */
 
@@ -33,8 +35,6 @@ struct verbs_buffer {
 	struct verbs_domain *domain;
 	struct ibv_mr *mr;
 	struct segment segment; /* as much of it as is used */
-	size_t share;		/* what it takes of a NIC's memory for messages */
-	bool is_receives;
 	LIST_ENTRY(verbs_buffer) in_unused;
 	TAILQ_ENTRY(verbs_buffer) in_use;
 };
@@ -49,14 +49,12 @@ struct verbs_domain {
 
 /* From our port to a peer's. */
 struct verbs_path {
-	union ibv_gid own_gid, gid;
-	uint16_t own_lid, lid, pkey, pkey_index; /* LIDs: InfiniBand's */
-	uint8_t lid_bits;			 /* what our LID has beyond the port's first one */
-	bool is_agreed;				 /* on the version of RoCE, by both ends */
-	bool is_global;				 /* packets have a GRH, which tells GIDs and what belongs to these */
-	unsigned interface;			 /* of our GID; 0: the kernel does not tell */
-	uint32_t flow_label;
-	uint8_t own_gid_index, roce_version, sl, traffic_class, hop_limit, rate; /* version 0: not RoCE, or not known yet */
+	union ibv_gid own_gid;
+	struct ibv_ah_attr to; /* also the index of our GID, and what our LID has beyond the port's first one */
+	uint16_t own_lid, pkey, pkey_index; /* the LID: InfiniBand's */
+	bool is_agreed;			    /* on the version of RoCE, by both ends */
+	uint8_t roce_version;		    /* 0: not RoCE, or not known yet */
+	unsigned interface;		    /* of our GID; 0: the kernel does not tell */
 	enum ibv_mtu mtu;
 };
 
@@ -66,6 +64,7 @@ struct verbs_device {
 	struct ibv_context *context;
 	struct ibv_device_attr limits;
 	struct verbs_caps caps;
+	unsigned cq_entries;  /* of the largest CQ that can be had */
 	unsigned next_vector; /* of the next CQ */
 	/*
 	 * The addresses that connections come from and go to, all zeros where there is none. IPv6
@@ -121,7 +120,7 @@ struct verbs_endpoint {
 	struct vi *vi;
 	struct verbs_domain *domain;
 	struct ibv_qp_init_attr wanted_qp; /* what it was created with */
-	struct verbs_buffers staged_sends, staged_receives; /* with the queue pair, in order */
+	struct verbs_buffers staged[2]; /* sends and receives with the queue pair, in order */
 	bool is_careful; /* the program may have protected its memory: the processor does not copy */
 	bool was_connected;  /* the queue pair, to any peer */
 	bool is_adrift; /* it has no way out, as our GID is gone, or is there of another version only */
@@ -154,30 +153,8 @@ struct verbs_endpoint {
 #define VERBS_WR_ID_BITS	UINT64_C(0x1ff)
 #define VERBS_ENDPOINT_ALIGNMENT 512
 
-/* verbs_choice.c */
-/* Which candidate a NIC is, and which ports before it cannot be used. */
-struct verbs_choice {
-	struct candidate candidate;
-	char passed_over[300];
-};
-/* Chooses by name, or if that is NULL by number. Sets the device's port and addresses. What is wrong is logged. */
-enum opening verbs_choose(struct verbs_device *device, const char *name, unsigned index, struct verbs_choice *choice);
-/* Logs it. */
-void verbs_tell_choice(struct verbs_device *device, const char *name, unsigned index, const struct verbs_choice *choice);
-
-/* verbs_address.c: see device_ops. */
-unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
-		     struct place at[PLACE_ADDRESSES]);
-void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
-/* The one that connections with this host come from and go to; NULL when there is none. */
-const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host);
-/* The interface that has this address, or GID, of the device; 0: it is none of an interface. */
-unsigned verbs_interface(const struct verbs_device *device, const struct in6_addr *own);
-void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
-		 struct sockaddr_storage *out);
-
 /* verbs_events.c */
-/* From now on the agent gets its events. 0 or errno. */
+/* From now on the agent gets its events. */
 int verbs_watch_events(struct verbs_device *device);
 /* [nic] Reads the device's events that have come. */
 void verbs_hear(struct verbs_device *device);
@@ -186,10 +163,22 @@ void verbs_hear(struct verbs_device *device);
  * the file is readable for ever.
  */
 int verbs_death_of(int fd);
-/* 0, or -1 and errno. */
 int verbs_set_nonblocking(int fd);
 
+/* The address that connections with this host come from and go to; NULL when there is none. */
+static inline const struct in6_addr *verbs_own_host(const struct verbs_device *device, const struct in6_addr *host)
+{
+	const struct in6_addr *own = host_is_ipv4(host) ? &device->ipv4 : &device->ipv6;
+
+	return IN6_IS_ADDR_UNSPECIFIED(own) ? NULL : own;
+}
+
 /* verbs_route.c */
+unsigned verbs_place(struct device *device, const struct in6_addr *host, const struct discriminator *wanted, unsigned number,
+		     struct place at[PLACE_ADDRESSES]);
+void verbs_source(struct device *device, const struct in6_addr *host, struct place *from);
+void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
+		 struct sockaddr_storage *out);
 /* Also of NULL, and nothing happens if the channel's descriptor is the program's by now. */
 void verbs_destroy_id(struct rdma_cm_id *id);
 int verbs_route(struct device_endpoint *endpoint, const struct in6_addr *host);
@@ -202,7 +191,10 @@ static inline void verbs_routes_forget(struct verbs_device *device)
 void verbs_routes_free(struct verbs_device *device);
 
 /* verbs_path.c */
-/* Finds the index and the version of RoCE of the path's own GID. 0 or errno; ENODEV: none; EPROTO: none of the agreed version. */
+/*
+ * Finds the index of the path's own GID, of the path's version of RoCE, or else of the latest; of another one until both ends have
+ * agreed on it. ENODEV: none; EPROTO: of other versions only.
+ */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path);
 /*
  * Adds what our own port has for a path from its GID, of its version of RoCE. An administrator, or a subnet's manager, may change
@@ -214,7 +206,7 @@ enum endpoint_way verbs_endpoint_way(struct device_endpoint *endpoint);
 void verbs_describe(struct device_endpoint *endpoint, struct description *own);
 int verbs_raise(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		const struct connect_info *peer, struct description *description);
-/* INIT -> RTS, by the path and what the peer has told. 0 or errno. */
+/* INIT -> RTS, by the path and what the peer has told. */
 int verbs_endpoint_start(struct verbs_endpoint *endpoint);
 
 /* verbs_queuepair.c */
@@ -227,7 +219,7 @@ bool verbs_endpoint_is_still(struct device_endpoint *endpoint, bool stops);
 void verbs_endpoint_stop(struct device_endpoint *endpoint);
 void verbs_endpoint_reset(struct device_endpoint *endpoint);
 bool verbs_awaits_acks(struct device_endpoint *endpoint);
-/* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. 0 or errno. */
+/* Moves the queue pair to ERR, RESET and INIT, and forgets posted work. */
 int verbs_endpoint_rewind(struct device_endpoint *endpoint);
 int verbs_endpoint_resume(struct device_endpoint *endpoint);
 
@@ -260,7 +252,6 @@ void soft_drain_without_receives(struct verbs_endpoint *endpoint);
 bool soft_has_drained(struct verbs_endpoint *endpoint);
 
 /* verbs_flush.c */
-/* 0 or errno. */
 int verbs_flush_create(struct verbs_endpoint *endpoint);
 void verbs_flush_destroy(struct verbs_endpoint *endpoint);
 /* Is this send done only when a flush atomic behind it is? */
@@ -270,20 +261,14 @@ static inline bool verbs_is_flushed_by_atomic(const struct verbs_endpoint *endpo
 	return endpoint->flush_mr && send->length &&
 	       (send->control & VIP_CONTROL_OP_MASK) != VIP_CONTROL_OP_RDMAREAD;
 }
-/* 0 or errno. */
 int verbs_flush_post(struct verbs_endpoint *endpoint);
 
 /* verbs_staging.c */
-void staging_init(struct verbs_domain *domain);
 /* None of its buffers is in use. */
 void staging_destroy(struct verbs_domain *domain);
-/*
- * A buffer of at least `length` bytes, which becomes the last of an endpoint's list `users`. NULL: there is none
- * at the moment.
- */
-struct verbs_buffer *staging_take(struct verbs_domain *domain, struct verbs_buffers *users,
-				 uint32_t length, bool is_receive);
-void staging_return(struct verbs_buffers *users, struct verbs_buffer *buffer);
+/* A buffer of at least `length` bytes, which becomes the endpoint's last one. NULL: there is none at the moment. */
+struct verbs_buffer *staging_take(struct verbs_endpoint *endpoint, uint32_t length, bool is_receive);
+void staging_return(struct verbs_endpoint *endpoint, struct verbs_buffer *buffer, bool is_receive);
 /*
  * The oldest staged send or receive is done. Returns false if a message has come whose memory is not registered any more.
  * The CQ's lock is held.

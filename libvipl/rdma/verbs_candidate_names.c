@@ -39,18 +39,16 @@ void candidates_number(struct candidates *list)
 	int next = 0;
 
 	for (size_t first = 0, i; first < list->count; first = i) {
-		const struct candidate *best = NULL, *of_family[2];
+		const struct candidate *best = NULL;
 
 		for (i = first; i < list->count && candidates_share_port(&list->all[i], &list->all[first]); i++)
 			if (is_better(&list->all[i], best))
 				best = &list->all[i];
 		if (!best)
 			continue;
-		of_family[0] = candidate_beside(list, best, false);
-		of_family[1] = candidate_beside(list, best, true);
-		for (size_t j = first; j < i; j++)
-			if (&list->all[j] == best || &list->all[j] == of_family[0] || &list->all[j] == of_family[1])
-				list->all[j].number = next;
+		for (struct candidate *one = &list->all[first]; one < &list->all[i]; one++)
+			if (one == best || one == candidate_beside(list, best, host_is_ipv4(&one->host)))
+				one->number = next;
 		next++;
 	}
 }

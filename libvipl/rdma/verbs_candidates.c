@@ -3,7 +3,6 @@
 #include "verbs_candidates.h"
 
 #include <dirent.h>
-#include <infiniband/verbs.h>
 #include <linux/if_addr.h>
 #include <rdma/rdma_cma.h>
 #include <stdarg.h>
@@ -20,7 +19,6 @@ enum { RANK_GLOBAL, RANK_LINK_LOCAL, RANK_DEPRECATED };
 struct finder {
 	struct candidates *list;
 	struct own_network network;
-	size_t room;
 	const char *name; /* NULL: any */
 	bool is_devices;  /* the name, of a device in the list */
 	bool takes_ipv6;
@@ -38,27 +36,28 @@ struct port {
 
 /* ---- the list ---- */
 
-/* Adds a candidate. NULL: there is no memory. */
-static struct candidate *add(struct finder *finder, const char *device, const struct port *port)
+/* Adds a candidate. The port, and its interface, may be NULL. NULL: there is no memory. */
+static struct candidate *add(struct finder *finder, const char *device, const struct port *port,
+			     const struct own_interface *interface)
 {
 	struct candidates *list = finder->list;
-	struct candidate *added;
+	struct candidate *added = realloc(list->all, (list->count + 1) * sizeof(*added));
 
-	if (list->count == finder->room) {
-		added = realloc(list->all, (finder->room + 16) * sizeof(*added));
-		if (!added) {
-			finder->error = cause("realloc()", ENOMEM);
-			return NULL;
-		}
-		list->all = added;
-		finder->room += 16;
+	if (!added) {
+		finder->error = cause("realloc()", ENOMEM);
+		return NULL;
 	}
-	added = &list->all[list->count++];
+	list->all = added;
+	added += list->count++;
 	*added = (struct candidate){.number = -1, .reason = CANDIDATE_USABLE};
 	snprintf(added->device, sizeof(added->device), "%s", device);
 	if (port) {
 		added->port = port->number;
 		added->is_ethernet = port->is_ethernet;
+	}
+	if (interface) {
+		added->index = interface->index;
+		snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
 	}
 	return added;
 }
@@ -93,15 +92,18 @@ static bool has_gid(const struct port *port, const struct own_address *address)
 	return false;
 }
 
-static const char *why_down(const struct port *port)
+/* What keeps all addresses of the port from being used. False: nothing does. */
+static bool refuse_by_port(const struct finder *finder, struct candidate *candidate, const struct port *port)
 {
-	switch (port->state) {
-	case IBV_PORT_INIT:
-	case IBV_PORT_ARMED:
-		return "the port is not active yet: no subnet manager has set it up";
-	default:
-		return "the port is not active: is the cable plugged in?";
-	}
+	if (port->state == IBV_PORT_INIT || port->state == IBV_PORT_ARMED)
+		refuse(candidate, CANDIDATE_PORT_DOWN, "the port is not active yet: no subnet manager has set it up");
+	else if (port->state != IBV_PORT_ACTIVE)
+		refuse(candidate, CANDIDATE_PORT_DOWN, "the port is not active: is the cable plugged in?");
+	else if (finder->network.reason)
+		refuse(candidate, finder->network.reason, "%s", finder->network.why);
+	else
+		return false;
+	return true;
 }
 
 /*
@@ -153,10 +155,8 @@ static void judge(const struct finder *finder, struct candidate *candidate, cons
 									  : RANK_GLOBAL;
 	if (!interface->is_up)
 		refuse(candidate, CANDIDATE_INTERFACE_DOWN, "the interface is down");
-	else if (port->state != IBV_PORT_ACTIVE)
-		refuse(candidate, CANDIDATE_PORT_DOWN, "%s", why_down(port));
-	else if (finder->network.reason)
-		refuse(candidate, finder->network.reason, "%s", finder->network.why);
+	else if (refuse_by_port(finder, candidate, port))
+		return;
 	else if (address->flags & IFA_F_DADFAILED)
 		refuse(candidate, CANDIDATE_TENTATIVE,
 		       "another host has this address (duplicate address detection failed)");
@@ -197,18 +197,6 @@ static bool is_here(const struct finder *finder, const struct port *port, const 
 	return true;
 }
 
-/* As add(). */
-static struct candidate *add_at(struct finder *finder, const struct port *port, const struct own_interface *interface)
-{
-	struct candidate *added = add(finder, port->device, port);
-
-	if (!added)
-		return NULL;
-	added->index = interface->index;
-	snprintf(added->interface, sizeof(added->interface), "%s", interface->name);
-	return added;
-}
-
 static void add_interface(struct finder *finder, const struct port *port, unsigned index)
 {
 	const struct own_interface *interface = own_interface(&finder->network, index);
@@ -216,7 +204,7 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 	bool has_ipv4 = false, has_ipv6 = false;
 
 	if (!is_here(finder, port, interface)) {
-		refuse(add(finder, port->device, port), CANDIDATE_ELSEWHERE,
+		refuse(add(finder, port->device, port, NULL), CANDIDATE_ELSEWHERE,
 		       "its network interface is in another network namespace");
 		return;
 	}
@@ -229,14 +217,14 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 		has_ipv6 |= !host_is_ipv4(&address->host);
 		if (!has_ipv4 && has_ipv6 && !finder->takes_ipv6)
 			break;
-		added = add_at(finder, port, interface);
+		added = add(finder, port->device, port, interface);
 		if (!added)
 			return;
 		judge(finder, added, port, interface, address);
 	}
 	if (has_ipv4 || (has_ipv6 && finder->takes_ipv6))
 		return;
-	added = add_at(finder, port, interface);
+	added = add(finder, port->device, port, interface);
 	if (!interface->is_up)
 		refuse(added, CANDIDATE_INTERFACE_DOWN, "the interface is down");
 	else if (has_ipv6)
@@ -249,14 +237,6 @@ static void add_interface(struct finder *finder, const struct port *port, unsign
 }
 
 /* ---- a port ---- */
-
-static void read_gids(struct ibv_context *context, struct port *port)
-{
-	struct ibv_gid_entry entry;
-
-	for (unsigned next = 0; !verbs_gid_next(context, port->number, next, &entry); next = entry.gid_index + 1)
-		port->gids[port->gid_count++] = entry;
-}
 
 /* The least number of an interface of the port that is above this one, or 0. */
 static unsigned next_interface(const struct finder *finder, const struct port *port, unsigned above)
@@ -283,28 +263,27 @@ static void add_port(struct finder *finder, struct ibv_context *context, const c
 	struct port port = {.device = device, .number = number};
 	const size_t before = finder->list->count;
 	struct ibv_port_attr attributes;
+	struct ibv_gid_entry entry;
+	struct candidate *added;
 	int error = ibv_query_port(context, number, &attributes);
 	unsigned index = 0;
 
 	if (error) {
-		refuse(add(finder, device, &port), CANDIDATE_FAILED, "%s", failure_of("ibv_query_port()", error));
+		refuse(add(finder, device, &port, NULL), CANDIDATE_FAILED, "%s", failure_of("ibv_query_port()", error));
 		return;
 	}
 	port.is_ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
 	port.state = attributes.state;
-	read_gids(context, &port);
+	for (unsigned next = 0; !verbs_gid_next(context, number, next, &entry); next = entry.gid_index + 1)
+		port.gids[port.gid_count++] = entry;
 	/* What failed before there was a list of interfaces is the cause of all. */
 	while (finder->network.interfaces && (index = next_interface(finder, &port, index)))
 		add_interface(finder, &port, index);
 	if (finder->list->count > before)
 		return;
-	if (port.state != IBV_PORT_ACTIVE)
-		refuse(add(finder, device, &port), CANDIDATE_PORT_DOWN, "%s", why_down(&port));
-	else if (finder->network.reason)
-		refuse(add(finder, device, &port), finder->network.reason, "%s", finder->network.why);
-	else
-		refuse(add(finder, device, &port), CANDIDATE_NO_ADDRESS,
-		       "no network interface of it has an address in this network namespace");
+	added = add(finder, device, &port, NULL);
+	if (!refuse_by_port(finder, added, &port))
+		refuse(added, CANDIDATE_NO_ADDRESS, "no network interface of it has an address in this network namespace");
 }
 
 /* ---- a device ---- */
@@ -345,7 +324,7 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 	int error;
 
 	if (device->transport_type != IBV_TRANSPORT_IB) {
-		refuse(add(finder, name, NULL), CANDIDATE_IWARP,
+		refuse(add(finder, name, NULL, NULL), CANDIDATE_IWARP,
 		       device->transport_type == IBV_TRANSPORT_IWARP
 			       ? "the device speaks iWARP, which is not supported yet; some devices can be switched to RoCE"
 			       : "the device has no queue pairs of InfiniBand or RoCE");
@@ -355,7 +334,7 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 	context = ibv_open_device(device);
 	if (!context) {
 		const char *failed = failure_of("ibv_open_device()", errno ? errno : ENODEV);
-		struct candidate *added = add(finder, name, NULL);
+		struct candidate *added = add(finder, name, NULL, NULL);
 
 		refuse(added, CANDIDATE_FAILED, "%s", failed);
 		if (!access(CLASS_DEVICES, F_OK))
@@ -364,9 +343,9 @@ static void add_device(struct finder *finder, struct ibv_device *device)
 	}
 	error = ibv_query_device(context, &attributes);
 	if (error)
-		refuse(add(finder, name, NULL), CANDIDATE_FAILED, "%s", failure_of("ibv_query_device()", error));
+		refuse(add(finder, name, NULL, NULL), CANDIDATE_FAILED, "%s", failure_of("ibv_query_device()", error));
 	if (!error && !attributes.phys_port_cnt)
-		refuse(add(finder, name, NULL), CANDIDATE_FAILED, "the device has no port");
+		refuse(add(finder, name, NULL, NULL), CANDIDATE_FAILED, "the device has no port");
 	for (unsigned port = 1; !error && port <= attributes.phys_port_cnt; port++)
 		add_port(finder, context, name, (uint8_t)port);
 	ibv_close_device(context);
@@ -398,7 +377,7 @@ static void add_absent_ones(struct finder *finder, struct ibv_device **list)
 
 		snprintf(path, sizeof(path), CLASS_DEVICES "/%s", name);
 		if (name[0] != '.' && !verbs_device_called(list, name) && is_wanted(finder, name, path)) {
-			struct candidate *added = add(finder, name, NULL);
+			struct candidate *added = add(finder, name, NULL, NULL);
 
 			if (!refuse_by_node(added, name))
 				refuse(added, CANDIDATE_NO_PROVIDER,
@@ -438,7 +417,7 @@ int candidates_find(struct candidates *out, const char *name, unsigned last)
 
 	*out = (struct candidates){0};
 	if (!list && errno != ENOSYS) { /* by which libibverbs says that the kernel has none */
-		refuse(add(&finder, "", NULL), CANDIDATE_FAILED, "cannot list the RDMA devices: %s",
+		refuse(add(&finder, "", NULL, NULL), CANDIDATE_FAILED, "cannot list the RDMA devices: %s",
 		       failure_of("ibv_get_device_list()", errno));
 	} else {
 		if (list && *list)

@@ -156,17 +156,15 @@ int verbs_set_nonblocking(int fd)
 
 	if (flags >= 0 && !fcntl(fd, F_SETFL, flags | O_NONBLOCK))
 		return 0;
-	cause("fcntl(F_SETFL)", errno);
-	return -1;
+	return cause("fcntl(F_SETFL)", errno);
 }
 
-/* 0 or errno. */
 static int watch_file(struct verbs_device *device, struct watch *watch, int fd, void (*ready)(struct watch *watch))
 {
+	int error = verbs_set_nonblocking(fd);
+
 	watch->ready = ready;
-	if (verbs_set_nonblocking(fd))
-		return errno;
-	return watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
+	return error ? error : watch_begin(device->base.event_fd, watch, fd, EPOLLIN);
 }
 
 int verbs_watch_events(struct verbs_device *device)

@@ -55,8 +55,7 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 	const uint8_t wanted = path->roce_version || !device->is_ethernet ? path->roce_version : LATEST_ROCE;
 	const bool is_only = path->roce_version && path->is_agreed;
 	struct ibv_gid_entry entry;
-	bool is_found = false, has_other = false;
-	int error;
+	int error, found = ENODEV;
 
 	for (unsigned next = 0; !(error = verbs_gid_next(device->context, device->port, next, &entry));
 	     next = entry.gid_index + 1) {
@@ -64,29 +63,22 @@ static int find_gid_at(const struct verbs_device *device, struct verbs_path *pat
 
 		if (memcmp(&entry.gid, &path->own_gid, sizeof(path->own_gid)) || (interface && entry.ndev_ifindex != interface))
 			continue;
-		has_other = true;
+		found = is_only ? EPROTO : 0;
 		if (is_only && version != wanted)
 			continue;
-		is_found = true;
 		path->interface = entry.ndev_ifindex;
-		path->own_gid_index = (uint8_t)entry.gid_index;
+		path->to.grh.sgid_index = (uint8_t)entry.gid_index;
 		path->roce_version = version;
 		if (version == wanted)
 			return 0;
 	}
-	if (error != ENOENT)
-		return cause("ibv_query_gid_ex()", error);
-	return is_found ? 0 : has_other ? EPROTO : ENODEV;
+	return error == ENOENT ? found : cause("ibv_query_gid_ex()", error);
 }
 
-/*
- * Finds the index of our GID, of the path's version of RoCE, or else of the latest; of another one until both ends have agreed on
- * it. 0 or errno; ENODEV: none; EPROTO: of other versions only. A VLAN may have the same one, which leads elsewhere, so that of our
- * interface comes first. Not all kernels tell the interface.
- */
+/* A VLAN may have the same GID, which leads elsewhere, so that of our interface comes first. Not all kernels tell the interface. */
 int verbs_path_find_gid(const struct verbs_device *device, struct verbs_path *path)
 {
-	const unsigned interface = verbs_interface(device, (const struct in6_addr *)path->own_gid.raw);
+	const unsigned interface = device->is_ethernet ? device->interface : 0; /* InfiniBand's GIDs are the port's */
 	int error = find_gid_at(device, path, interface);
 
 	return error == ENODEV && interface ? find_gid_at(device, path, 0) : error;
@@ -130,14 +122,15 @@ static int ask_port(const struct verbs_device *device, struct verbs_path *path)
 		return cause("ibv_query_port()", error);
 	if (port.active_mtu < path->mtu)
 		path->mtu = port.active_mtu;
-	path->lid_bits = (uint8_t)(path->own_lid & ((1u << port.lmc) - 1));
+	path->to.port_num = device->port;
+	path->to.src_path_bits = (uint8_t)(path->own_lid & ((1u << port.lmc) - 1));
 	if (device->is_ethernet)
 		path->own_lid = 0;
 	else if (port.lid) /* a virtual function's port may tell none: the path has that of the card's port */
-		path->own_lid = (uint16_t)(port.lid | path->lid_bits);
-	path->is_global = device->is_ethernet || path->hop_limit || port.flags & IBV_QPF_GRH_REQUIRED;
-	if (path->is_global && !path->hop_limit)
-		path->hop_limit = HOPS;
+		path->own_lid = (uint16_t)(port.lid | path->to.src_path_bits);
+	path->to.is_global = device->is_ethernet || path->to.grh.hop_limit || port.flags & IBV_QPF_GRH_REQUIRED;
+	if (path->to.is_global && !path->to.grh.hop_limit)
+		path->to.grh.hop_limit = HOPS;
 	return 0;
 }
 
@@ -173,17 +166,18 @@ enum endpoint_way verbs_endpoint_way(struct device_endpoint *base)
 {
 	struct verbs_endpoint *endpoint = (struct verbs_endpoint *)base;
 	const struct verbs_path *path = &endpoint->path;
+	const bool is_unreliable = verbs_is_unreliable(endpoint);
 	struct verbs_path now = *path;
 	bool has_other_key;
 
-	if ((endpoint->device->is_ethernet && !verbs_is_unreliable(endpoint)) || verbs_path_complete(endpoint->device, &now))
+	if ((endpoint->device->is_ethernet && !is_unreliable) || verbs_path_complete(endpoint->device, &now))
 		return ENDPOINT_STAYS;
 	has_other_key = now.pkey_index != path->pkey_index;
-	if (now.own_lid != path->own_lid || (has_other_key && !verbs_is_unreliable(endpoint)))
+	if (now.own_lid != path->own_lid || (has_other_key && !is_unreliable))
 		return ENDPOINT_CUT;
-	if (!verbs_is_unreliable(endpoint))
-		return ENDPOINT_STAYS;
-	return endpoint->is_adrift || has_other_key || now.own_gid_index != path->own_gid_index ? ENDPOINT_MOVED : ENDPOINT_STAYS;
+	return is_unreliable && (endpoint->is_adrift || has_other_key || now.to.grh.sgid_index != path->to.grh.sgid_index)
+		       ? ENDPOINT_MOVED
+		       : ENDPOINT_STAYS;
 }
 
 /* ---- what the ends tell each other ---- */
@@ -214,10 +208,10 @@ void verbs_describe(struct device_endpoint *base, struct description *own)
 	if (!path->is_agreed) /* a requester's: the server takes no more than it is told */
 		limit_mtu(path, endpoint->device, own->socket);
 	bytes = (struct description_bytes){
-		.sl = path->sl,
-		.traffic_class = path->traffic_class,
-		.hop_limit = path->hop_limit,
-		.rate = path->rate,
+		.sl = path->to.sl,
+		.traffic_class = path->to.grh.traffic_class,
+		.hop_limit = path->to.grh.hop_limit,
+		.rate = path->to.static_rate,
 		.mtu = (uint8_t)path->mtu,
 		.reads_answered = reads_at_once(limits->max_qp_rd_atom),
 		.reads_asked = reads_at_once(limits->max_qp_init_rd_atom),
@@ -230,7 +224,7 @@ void verbs_describe(struct device_endpoint *base, struct description *own)
 	bytes_put(bytes.flush_rkey, sizeof(bytes.flush_rkey), endpoint->flush_mr ? endpoint->flush_mr->rkey : 0);
 	memcpy(bytes.gid, &path->own_gid, sizeof(bytes.gid));
 	bytes_put(bytes.lid, sizeof(bytes.lid), path->own_lid);
-	bytes_put(bytes.peer_lid, sizeof(bytes.peer_lid), path->lid);
+	bytes_put(bytes.peer_lid, sizeof(bytes.peer_lid), path->to.dlid);
 	bytes_put(bytes.pkey, sizeof(bytes.pkey), path->pkey);
 	memcpy(own->bytes, &bytes, sizeof(bytes));
 }
@@ -257,12 +251,11 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 
 	*path = (struct verbs_path){
 		.own_lid = (uint16_t)bytes_get(bytes->peer_lid, sizeof(bytes->peer_lid)),
-		.lid = (uint16_t)bytes_get(bytes->lid, sizeof(bytes->lid)),
 		.pkey = (uint16_t)bytes_get(bytes->pkey, sizeof(bytes->pkey)),
-		.sl = bytes->sl & 0xf,
-		.traffic_class = bytes->traffic_class,
-		.hop_limit = bytes->hop_limit,
-		.rate = bytes->rate,
+		.to = {.grh = {.hop_limit = bytes->hop_limit, .traffic_class = bytes->traffic_class},
+		       .dlid = (uint16_t)bytes_get(bytes->lid, sizeof(bytes->lid)),
+		       .sl = bytes->sl & 0xf,
+		       .static_rate = bytes->rate},
 		.roce_version = bytes->roce_version,
 		.is_agreed = !bytes->takes_other,
 		.mtu = IBV_MTU_4096,
@@ -271,10 +264,10 @@ static int reverse_path(struct verbs_endpoint *endpoint, const struct descriptio
 		return EPROTO;
 	if (device->is_ethernet) {
 		path->pkey = ANY_PKEY;
-		memcpy(&path->gid, host, sizeof(path->gid));
+		memcpy(&path->to.grh.dgid, host, sizeof(path->to.grh.dgid));
 		memcpy(&path->own_gid, own_host, sizeof(path->own_gid));
 	} else {
-		memcpy(&path->gid, bytes->gid, sizeof(path->gid));
+		memcpy(&path->to.grh.dgid, bytes->gid, sizeof(path->to.grh.dgid));
 		if (ibv_query_gid(device->context, device->port, 0, &path->own_gid))
 			return errno ? errno : EIO;
 	}
@@ -316,17 +309,7 @@ static int begin_receiving(struct verbs_endpoint *endpoint)
 		.dest_qp_num = endpoint->peer_qp,
 		.rq_psn = endpoint->peer_psn,
 		.max_dest_rd_atomic = clamp(endpoint->peer_reads_asked, limits->max_qp_rd_atom),
-		.ah_attr = {.grh = {.dgid = path->gid,
-				    .flow_label = path->flow_label,
-				    .sgid_index = path->own_gid_index,
-				    .hop_limit = path->hop_limit,
-				    .traffic_class = path->traffic_class},
-			    .dlid = path->lid,
-			    .sl = path->sl,
-			    .src_path_bits = path->lid_bits,
-			    .static_rate = path->rate,
-			    .is_global = path->is_global,
-			    .port_num = endpoint->device->port},
+		.ah_attr = path->to,
 	};
 
 	if (!verbs_is_unreliable(endpoint))
@@ -371,8 +354,8 @@ static int agree(struct verbs_endpoint *endpoint, const struct description_bytes
 {
 	struct verbs_path *path = &endpoint->path;
 
-	if (!path->hop_limit)
-		path->hop_limit = bytes->hop_limit;
+	if (!path->to.grh.hop_limit)
+		path->to.grh.hop_limit = bytes->hop_limit;
 	path->is_agreed = true;
 	if (path->roce_version)
 		path->roce_version = bytes->roce_version;

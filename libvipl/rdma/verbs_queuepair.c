@@ -22,7 +22,6 @@ static void limit_inline(struct verbs_endpoint *endpoint)
 	endpoint->inline_most = endpoint->is_careful ? 0 : endpoint->inline_size;
 }
 
-/* 0 or errno. */
 static int create_qp(struct verbs_endpoint *endpoint)
 {
 	struct ibv_qp_init_attr attributes = endpoint->wanted_qp;
@@ -96,8 +95,8 @@ struct device_endpoint *verbs_endpoint_create(struct device *base, struct endpoi
 	endpoint->send_queue = config->send_queue;
 	endpoint->receive_queue = config->receive_queue;
 	endpoint->domain = (struct verbs_domain *)config->domain;
-	TAILQ_INIT(&endpoint->staged_sends);
-	TAILQ_INIT(&endpoint->staged_receives);
+	TAILQ_INIT(&endpoint->staged[false]);
+	TAILQ_INIT(&endpoint->staged[true]);
 	endpoint->wanted_qp = (struct ibv_qp_init_attr){
 		.send_cq = ((struct verbs_cq *)config->send_cq)->cq,
 		.recv_cq = ((struct verbs_cq *)config->receive_cq)->cq,
@@ -119,15 +118,15 @@ keep_memory:
 	return NULL;
 }
 
+/* To ERR or RESET. */
 static int change_state(struct verbs_endpoint *endpoint, enum ibv_qp_state state)
 {
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 	struct ibv_qp_attr attributes = {.qp_state = state};
 	int error = ibv_modify_qp(endpoint->qp, &attributes, IBV_QP_STATE);
 
 	if (error)
-		log_error_ratelimited("queue pair %u: no change to state %s: %s", endpoint->qp->qp_num, names[state],
-				      failure_of("ibv_modify_qp()", error));
+		log_error_ratelimited("queue pair %u: no change to state %s: %s", endpoint->qp->qp_num,
+				      state == IBV_QPS_ERR ? "ERR" : "RESET", failure_of("ibv_modify_qp()", error));
 	return error;
 }
 

@@ -41,19 +41,16 @@ struct device_domain *verbs_domain_create(struct device *device)
 {
 	struct verbs_domain *domain = zeroed(1, sizeof(*domain));
 
-	if (!domain) {
-		log_error_ratelimited("no protection domain: %s", failure(errno));
-		return NULL;
+	if (domain) {
+		domain->device = (struct verbs_device *)device;
+		domain->pd = ibv_alloc_pd(domain->device->context);
+		if (domain->pd)
+			return (struct device_domain *)domain;
+		cause("ibv_alloc_pd()", errno);
 	}
-	domain->device = (struct verbs_device *)device;
-	domain->pd = ibv_alloc_pd(domain->device->context);
-	if (!domain->pd) {
-		log_error_ratelimited("no protection domain: %s", failure_of("ibv_alloc_pd()", errno));
-		free(domain);
-		return NULL;
-	}
-	staging_init(domain);
-	return (struct device_domain *)domain;
+	log_error_ratelimited("no protection domain: %s", failure(errno));
+	free(domain);
+	return NULL;
 }
 
 void verbs_domain_destroy(struct device_domain *base)
@@ -71,7 +68,15 @@ int verbs_remote_access(struct region_rights rights)
 	       (rights.rdma_read ? (int)IBV_ACCESS_REMOTE_READ : 0);
 }
 
-/* NULL and errno on failure. */
+/*
+ * Peers name a region by its rkey. Some devices give no rkey, 0 or all ones, to a region that peers may not access: then any
+ * number does.
+ */
+static uint32_t handle_of(const struct ibv_mr *mr, int access)
+{
+	return access & REMOTE_ACCESS || (mr->rkey && mr->rkey != UINT32_MAX) ? mr->rkey : mr->lkey;
+}
+
 static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, size_t length,
 					   int access)
 {
@@ -82,22 +87,13 @@ static struct verbs_region *register_memory(struct ibv_pd *pd, void *address, si
 	region->access = access;
 	errno = 0;
 	region->mr = ibv_reg_mr(pd, address, length, access);
-	if (region->mr)
+	if (region->mr) {
+		region->handle = handle_of(region->mr, access);
 		return region;
-	if (!errno)
-		errno = EINVAL;
-	cause_of_memory("ibv_reg_mr()", length, errno);
+	}
+	errno = cause_of_memory("ibv_reg_mr()", length, errno ? errno : EINVAL);
 	free(region);
 	return NULL;
-}
-
-/*
- * Peers name a region by its rkey. Some devices give no rkey, 0 or all ones, to a region that peers may not access: then any
- * number does.
- */
-static uint32_t handle_of(const struct ibv_mr *mr, int access)
-{
-	return access & REMOTE_ACCESS || (mr->rkey && mr->rkey != UINT32_MAX) ? mr->rkey : mr->lkey;
 }
 
 struct device_region *verbs_region_create(struct device_domain *domain, void *address, size_t length,
@@ -117,7 +113,7 @@ struct device_region *verbs_region_create(struct device_domain *domain, void *ad
 	if (!region)
 		return NULL;
 	*key = region->mr->lkey;
-	*handle = region->handle = handle_of(region->mr, access);
+	*handle = region->handle;
 	return (struct device_region *)region;
 }
 
@@ -129,12 +125,6 @@ void verbs_region_destroy(struct device_region *base)
 	if (error && error != EIO) /* the device is gone */
 		log_error("cannot deregister memory: %s", failure_of("ibv_dereg_mr()", error));
 	free(region);
-}
-
-/* Has the device lost the region? ibv_rereg_mr(3): not if the call was refused before it did anything. */
-static bool has_lost(int result, int error)
-{
-	return result != IBV_REREG_MR_ERR_INPUT && error != EOPNOTSUPP && error != ENOSYS;
 }
 
 /* Changes the region in place. 0 or errno: nothing has changed, or the device has lost the region. */
@@ -156,7 +146,8 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 	result = ibv_rereg_mr(mr, flags, pd, NULL, 0, sets_access ? access : 0);
 	if (result) {
 		error = errno ? errno : EIO;
-		region->is_lost = has_lost(result, error);
+		/* ibv_rereg_mr(3): not if the call was refused before it did anything. */
+		region->is_lost = result != IBV_REREG_MR_ERR_INPUT && error != EOPNOTSUPP && error != ENOSYS;
 		return cause("ibv_rereg_mr()", error);
 	}
 	if (!(access & REMOTE_ACCESS) || mr->rkey == region->handle) {
@@ -166,16 +157,6 @@ static int change_in_place(struct verbs_region *region, struct ibv_pd *pd, int a
 	/* The region had no rkey, and this device gives it none now that is its handle: peers could not reach it. */
 	region->is_lost = ibv_rereg_mr(mr, flags, former_pd, NULL, 0, sets_access ? region->access : 0);
 	return ENOTSUP;
-}
-
-/* Registers the region's memory anew, under its handle, by which no peer reaches it any more. NULL and errno on failure. */
-static struct verbs_region *replace(const struct verbs_region *region, struct ibv_pd *pd, int access)
-{
-	struct verbs_region *replacement = register_memory(pd, region->mr->addr, region->mr->length, access);
-
-	if (replacement)
-		replacement->handle = region->handle;
-	return replacement;
 }
 
 /*
@@ -188,16 +169,17 @@ int verbs_region_change(struct device_region **base, struct device_domain *domai
 	struct verbs_region *region = (struct verbs_region *)*base, *replacement = NULL;
 	int access = verbs_remote_access(rights) | (region->access & (int)IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_pd *pd = ((struct verbs_domain *)domain)->pd, *former_pd = region->mr->pd;
+	const struct ibv_mr *mr = region->mr;
 	int error;
 
 	if (rights.rdma_write && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EFAULT; /* as for memory that is only read when it is registered */
 	error = change_in_place(region, pd, access);
 	if (error && !(access & REMOTE_ACCESS)) {
-		replacement = replace(region, pd, access);
+		replacement = register_memory(pd, mr->addr, mr->length, access);
 		error = replacement ? 0 : errno;
 	} else if (error && region->is_lost) {
-		replacement = replace(region, former_pd, region->access);
+		replacement = register_memory(former_pd, mr->addr, mr->length, region->access);
 		if (region->access & REMOTE_ACCESS)
 			log_error("memory handle %#x: the device has lost the region, so peers do not reach it any more: %s",
 				  region->handle, failure(error));
@@ -206,8 +188,10 @@ int verbs_region_change(struct device_region **base, struct device_domain *domai
 		error = cause("ibv_reg_mr()", ENOTRECOVERABLE);
 	else if (replacement && error == ENOTRECOVERABLE)
 		error = EIO; /* it is good for what it was again, not for what was asked */
-	if (replacement)
+	if (replacement) {
+		replacement->handle = region->handle; /* by which no peer reaches it any more */
 		region = replacement;
+	}
 	*base = (struct device_region *)region;
 	*key = region->mr->lkey;
 	return error == ENOSYS ? ENOTSUP : error;

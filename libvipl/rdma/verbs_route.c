@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Routes to hosts, found by rdma_cm: it asks the network for addresses, and InfiniBand's subnet manager for paths. What it has
- * found is kept for a moment, so that many connections with a host ask once.
+ * Where connections come from and go to: the NIC's addresses, the TCP ports of discriminators, and routes to hosts.
+ *
+ * A NIC has one IPv4 address. Where programs get long addresses it also has one IPv6 address of the same interface, by which it is
+ * known. rdma_cm finds routes: it asks the network for addresses, and InfiniBand's subnet manager for paths. What it has found is
+ * kept for a moment, so that many connections with a host ask once.
  */
 #include <endian.h>
 #include <errno.h>
@@ -14,6 +17,10 @@
 #include "base/user.h"
 #include "rdma.h"
 
+#define FIRST_PORT   0x4000u /* below the ports that the system gives to programs that ask for any */
+#define BUCKETS      4096u
+#define BUCKET_PORTS 4u /* so many processes of a host can wait in one bucket */
+
 #define RESOLVE_MSEC 3000 /* as long as Linux asks for an address, three times */
 #define FRESH_NSEC   (5 * NSEC_PER_SEC)
 
@@ -25,6 +32,63 @@ struct verbs_route {
 	int error; /* while it is reported that there is none */
 	int64_t found_at;
 };
+
+/* ---- addresses ---- */
+
+void verbs_socket(const struct verbs_device *device, const struct in6_addr *host, uint16_t port,
+		  struct sockaddr_storage *out)
+{
+	host_to_socket(host, port, out);
+	if (IN6_IS_ADDR_LINKLOCAL(host))
+		((struct sockaddr_in6 *)out)->sin6_scope_id = device->interface;
+}
+
+/* FNV-1a: peers must agree, so this is part of the protocol. */
+static uint16_t bucket_port(const struct discriminator *discriminator, unsigned index)
+{
+	uint32_t hash = 2166136261u;
+
+	for (unsigned i = 0; i < discriminator->length; i++)
+		hash = (hash ^ discriminator->bytes[i]) * 16777619u;
+	return (uint16_t)(FIRST_PORT + hash % BUCKETS * BUCKET_PORTS + index);
+}
+
+static void place_at(const struct verbs_device *device, const struct in6_addr *host, uint16_t port, struct place *place)
+{
+	*place = (struct place){0};
+	verbs_socket(device, host, port, &place->address);
+	place->length = host_is_ipv4(host) ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+}
+
+unsigned verbs_place(struct device *base, const struct in6_addr *host, const struct discriminator *wanted,
+		     unsigned number, struct place at[PLACE_ADDRESSES])
+{
+	const struct verbs_device *device = (struct verbs_device *)base;
+	const struct in6_addr *const own[PLACE_ADDRESSES] = {&device->ipv4, &device->ipv6};
+	uint16_t port = bucket_port(wanted, number);
+	unsigned count = 0;
+
+	if (number >= BUCKET_PORTS)
+		return 0;
+	if (host)
+		place_at(device, host, port, &at[count++]);
+	for (unsigned i = 0; !host && i < PLACE_ADDRESSES; i++)
+		if (!IN6_IS_ADDR_UNSPECIFIED(own[i]))
+			place_at(device, own[i], port, &at[count++]);
+	return count;
+}
+
+void verbs_source(struct device *base, const struct in6_addr *host, struct place *from)
+{
+	const struct verbs_device *device = (struct verbs_device *)base;
+	const struct in6_addr *own = verbs_own_host(device, host);
+
+	place_at(device, own ? own : &in6addr_any, 0, from);
+	if (own && !IN6_IS_ADDR_LINKLOCAL(own)) /* which the system keeps to its interface */
+		from->interface = device->interface;
+}
+
+/* ---- routes ---- */
 
 /* It is a call by the channel's descriptor, which the program may have closed. */
 void verbs_destroy_id(struct rdma_cm_id *id)
@@ -73,17 +137,19 @@ static void learn(struct verbs_route *route)
 	const struct ibv_sa_path_rec *record = route->id->route.path_rec;
 	struct verbs_path *path = &route->path;
 
-	*path = (struct verbs_path){
-		.gid = addresses->dgid, .own_gid = addresses->sgid, .mtu = IBV_MTU_4096, .pkey = be16toh(addresses->pkey)};
+	*path = (struct verbs_path){.to = {.grh = {.dgid = addresses->dgid}},
+				    .own_gid = addresses->sgid,
+				    .mtu = IBV_MTU_4096,
+				    .pkey = be16toh(addresses->pkey)};
 	if (route->id->route.num_paths > 0 && record) {
 		path->pkey = be16toh(record->pkey);
 		path->own_lid = be16toh(record->slid);
-		path->lid = be16toh(record->dlid);
-		path->sl = record->sl;
-		path->traffic_class = record->traffic_class;
-		path->flow_label = be32toh(record->flow_label) & 0xfffff;
-		path->hop_limit = record->hop_limit;
-		path->rate = record->rate;
+		path->to.dlid = be16toh(record->dlid);
+		path->to.sl = record->sl;
+		path->to.grh.traffic_class = record->traffic_class;
+		path->to.grh.flow_label = be32toh(record->flow_label) & 0xfffff;
+		path->to.grh.hop_limit = record->hop_limit;
+		path->to.static_rate = record->rate;
 		if (record->mtu >= IBV_MTU_256 && (enum ibv_mtu)record->mtu < path->mtu)
 			path->mtu = record->mtu;
 	}

@@ -165,14 +165,14 @@ static int post_staged_send(struct verbs_endpoint *endpoint, const struct device
 	/* The data is copied now, but earlier reads may still have to bring it. */
 	if (is_fenced(endpoint, send) && !workqueue_is_idle(endpoint->send_queue))
 		return EAGAIN;
-	buffer = staging_take(endpoint->domain, &endpoint->staged_sends, send->length, false);
+	buffer = staging_take(endpoint, send->length, false);
 	if (!buffer)
 		return ENOBUFS;
 	if (workqueue_gather(endpoint->send_queue, staging_data(buffer), send->length, endpoint->is_careful))
 		error = post_request(endpoint, send, &buffer->segment, 1, send->length,
 				     VERBS_WR_ID_STAGED);
 	if (error)
-		staging_return(&endpoint->staged_sends, buffer);
+		staging_return(endpoint, buffer, false);
 	return error;
 }
 
@@ -232,12 +232,12 @@ int post_staged_receive(struct verbs_endpoint *endpoint, const struct segment *s
 
 	for (unsigned i = 0; i < count; i++)
 		room += segments[i].length;
-	buffer = staging_take(endpoint->domain, &endpoint->staged_receives, room, true);
+	buffer = staging_take(endpoint, room, true);
 	if (!buffer)
 		return ENOBUFS;
 	error = post_receive(endpoint, &buffer->segment, 1, VERBS_WR_ID_STAGED);
 	if (error)
-		staging_return(&endpoint->staged_receives, buffer);
+		staging_return(endpoint, buffer, true);
 	return error;
 }
 
