@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Data transfer: VipPostSend to VipRecvWait. */
 #include "pvip.h"
-#include "core/error.h"
 #include "core/nic.h"
 #include "core/object_at.h"
 #include "core/vi.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous errors: they wait here until the notifier's thread delivers them. */
-#include "error.h"
+#include "handlers.h"
 
 #include <stdlib.h>
 

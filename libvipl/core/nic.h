@@ -12,7 +12,6 @@
 #include "handlers.h"
 #include "memory.h"
 #include "object.h"
-#include "progress.h"
 #include "vi.h"
 
 #define MAX_TRANSFER	 0x800000u /* bytes */
@@ -32,6 +31,14 @@ struct agent {
 	/* The NIC's lock guards these. */
 	int backlog_msec;    /* between two looks at backlogs */
 	bool ignores_status; /* it does not watch status_fd */
+};
+
+/*
+ * Completions for programs that do not poll, but watch the Status of their descriptors in memory. With VIPL_PROGRESS=on
+ * the agent polls all CQs, and sleeps on their channels: progress.c.
+ */
+struct progress {
+	int channels_fd; /* readable when a channel is; -1: the program polls */
 };
 
 struct nic {
@@ -107,5 +114,11 @@ static inline void nic_lose(struct nic *nic, int error)
 	atomic_compare_exchange_strong(&nic->gone, &none, error);
 	agent_wake(nic);
 }
+
+/* 0 or errno. */
+int progress_start(struct nic *nic);
+void progress_end(struct nic *nic);
+/* [nic] Takes what has come; `rings`: a channel is readable. Returns msec until it has to be called again, or -1. */
+int progress_serve(struct nic *nic, bool rings);
 
 #endif
