@@ -119,36 +119,26 @@ static struct region_rights rights_of(const VIP_MEM_ATTRIBUTES *attributes)
 				      .rdma_read = attributes->EnableRdmaRead};
 }
 
-/* What posting has to know of the region, except its key. */
-static struct region_view view_of(const struct region *region, const struct tag *tag)
-{
-	return (struct region_view){.start = (uintptr_t)region->address,
-				    .length = region->length,
-				    .read_only = region->read_only,
-				    .domain = tag->domain};
-}
-
 /*
  * 0 or errno. EEXIST: the device has made the region, under a handle that another one has, or by which programs mean that there is
  * none.
  */
 static int create_region(struct nic *nic, struct region *region, uint32_t *handle)
 {
-	struct region_view view = view_of(region, region->tag);
+	struct region_view *view = &region->view;
 	int error;
 
 	/* Pinning takes long for large regions: without the NIC's lock. */
 	region->device_region = nic->device->ops->region_create(
-		region->tag->domain, region->address, region->length,
-		rights_of(&region->attributes), handle, &view.key, &region->read_only);
+		view->domain, (void *)view->start, view->length,
+		rights_of(&region->attributes), handle, &view->key, &view->read_only);
 	if (!region->device_region) {
 		error = errno;
-		explain_refusal(region->length, error);
+		explain_refusal(view->length, error);
 		return error;
 	}
-	view.read_only = region->read_only;
 	pthread_mutex_lock(&nic->lock);
-	error = !*handle || *handle == UINT32_MAX ? EEXIST : region_table_insert(&nic->regions, *handle, &view, region);
+	error = !*handle || *handle == UINT32_MAX ? EEXIST : region_table_insert(&nic->regions, *handle, region);
 	pthread_mutex_unlock(&nic->lock);
 	if (error && error != EEXIST) {
 		log_error_ratelimited("no place for memory handle %#x: %s", *handle, failure(error));
@@ -173,7 +163,7 @@ static VIP_RETURN register_region(struct nic *nic, struct region *region, uint32
 	}
 	if (error == EEXIST) {
 		log_error_ratelimited("the device has no memory handle for %zu bytes: it gave %#x again and again, which %s",
-				      region->length, *handle, *handle && *handle != UINT32_MAX ? "is in use" : "is none");
+				      region->view.length, *handle, *handle && *handle != UINT32_MAX ? "is in use" : "is none");
 		nic->device->ops->region_destroy(region->device_region);
 	}
 	return error ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
@@ -193,12 +183,11 @@ VIP_RETURN region_register(struct nic *nic, void *address, size_t length,
 		explain_refusal(length, errno);
 		return VIP_ERROR_RESOURCE;
 	}
-	region->address = address;
-	region->length = length;
 	region->attributes = *attributes;
 	region->tag = tag_use(nic, attributes->Ptag);
 	if (!region->tag)
 		goto free_region;
+	region->view = (struct region_view){.start = (uintptr_t)address, .length = length, .domain = region->tag->domain};
 	rc = register_region(nic, region, &given);
 	if (rc == VIP_SUCCESS) {
 		*handle = given;
@@ -245,12 +234,12 @@ static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t
 {
 	struct device_region *former = region->device_region, *changed = former;
 	struct tag *tag = tag_use(nic, attributes->Ptag), *unused;
-	struct region_view view;
+	struct region_view view = region->view;
 	int error;
 
 	if (!tag)
 		return VIP_INVALID_PTAG;
-	view = view_of(region, tag);
+	view.domain = tag->domain;
 	error = nic->device->ops->region_change(&changed, tag->domain, rights_of(attributes), &view.key);
 	unused = error ? tag : region->tag;
 	if (error) {
@@ -267,8 +256,10 @@ static VIP_RETURN change_region(struct nic *nic, struct region *region, uint32_t
 		region->attributes = *attributes;
 	}
 	region->device_region = changed;
-	if (!error || changed != former || !view.domain)
+	if (!error || changed != former || !view.domain) {
+		region->view = view;
 		region_table_update(&nic->regions, handle, &view);
+	}
 	pthread_mutex_unlock(&nic->lock);
 	await_copies(nic);
 	if (changed != former)

@@ -42,9 +42,7 @@ void memory_free(struct nic *nic);
 struct region {
 	struct device_region *device_region;
 	struct tag *tag;
-	void *address;
-	size_t length;
-	bool read_only;		       /* the memory cannot be written */
+	struct region_view view;
 	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
 };
 

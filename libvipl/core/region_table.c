@@ -149,8 +149,7 @@ static int grow_table(struct region_table *table)
 	return 0;
 }
 
-int region_table_insert(struct region_table *table, uint32_t handle,
-			const struct region_view *view, struct region *region)
+int region_table_insert(struct region_table *table, uint32_t handle, struct region *region)
 {
 	struct region_slots *slots = get(table->slots);
 	struct slot *slot;
@@ -164,7 +163,7 @@ int region_table_insert(struct region_table *table, uint32_t handle,
 	if (get(slot->handle))
 		return EEXIST;
 	begin_write(table);
-	set_view(slot, view);
+	set_view(slot, &region->view);
 	slot->region = region;
 	set(slot->handle, handle);
 	end_write(table);
@@ -201,7 +200,7 @@ static struct slot *slot_of(const struct region_table *table, uint32_t handle, c
 	if (!slots || !handle)
 		return NULL;
 	slot = probe(slots, handle);
-	return get(slot->handle) && slot->region->address == address ? slot : NULL;
+	return get(slot->handle) && slot->region->view.start == (uintptr_t)address ? slot : NULL;
 }
 
 struct region *region_table_get(const struct region_table *table, uint32_t handle,

@@ -31,8 +31,7 @@ struct region_table {
 
 void region_table_init(struct region_table *table);
 /* 0 or ENOMEM; EEXIST when the handle is there already. */
-int region_table_insert(struct region_table *table, uint32_t handle,
-			const struct region_view *view, struct region *region);
+int region_table_insert(struct region_table *table, uint32_t handle, struct region *region);
 /* For writers. The region, or NULL when there is none, or `address` is not its start. */
 struct region *region_table_get(const struct region_table *table, uint32_t handle,
 				const void *address);
