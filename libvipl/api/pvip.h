@@ -40,6 +40,8 @@ struct cq;
 #include "functions.def"
 __typeof__(VipGetUserData) PVipGetUserData;
 __typeof__(VipSetUserData) PVipSetUserData;
+/* For VipCloseNic: frees all regions and tags that the NIC has. */
+void memory_free(struct nic *nic);
 #pragma GCC visibility pop
 
 #endif

@@ -10,8 +10,8 @@
 #include "cq.h"
 #include "device.h"
 #include "handlers.h"
-#include "memory.h"
 #include "object.h"
+#include "region_table.h"
 #include "vi.h"
 
 #define MAX_TRANSFER	 0x800000u /* bytes */
@@ -20,6 +20,18 @@
 struct connector;
 struct listener;
 struct request;
+
+/*
+ * A protection tag is a protection domain of the device. The first tag that a program creates shares the default tag's domain,
+ * because programs mix a tag that they created with NULL.
+ */
+struct tag {
+	struct object object;
+	LIST_ENTRY(tag) in_nic;
+	struct device_domain *domain;
+	unsigned users; /* VIs and regions; guarded by the NIC's lock */
+	bool is_alias;
+};
 
 /* The NIC's service thread: service/agent.c. */
 struct agent {
@@ -80,6 +92,19 @@ static inline struct nic *nic_get(VIP_NIC_HANDLE handle)
 static inline void nic_put(struct nic *nic)
 {
 	object_put(&nic->object);
+}
+
+/* [nic] The tag a program named (NULL: the default one), or NULL. */
+static inline struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
+{
+	struct tag *tag;
+
+	if (!handle)
+		return &nic->default_tag;
+	LIST_FOREACH(tag, &nic->tags, in_nic)
+		if (object_handle(&tag->object) == handle)
+			return tag;
+	return NULL;
 }
 
 static inline const struct device_ops *ops_of(const struct vi *vi)

@@ -5,13 +5,14 @@
  * replaced by one of twice the size. It stays allocated until the NIC is closed, because a look-up may still be in it. All
  * earlier tables together are smaller than the last one.
  */
+#include "region_table.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 
 #include "base/cause.h"
 #include "base/futex.h"
-#include "memory.h"
 
 #define FIRST_SLOTS   64u
 #define FIRST_VERSION 2u

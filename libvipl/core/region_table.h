@@ -8,8 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vipl.h"
+
 struct device_domain;
-struct region;
+struct device_region;
+struct tag;
 
 /* The data of a region that posting needs. */
 struct region_view {
@@ -18,6 +21,13 @@ struct region_view {
 	uintptr_t start;
 	size_t length;
 	struct device_domain *domain;
+};
+
+struct region {
+	struct device_region *device_region;
+	struct tag *tag;
+	struct region_view view;
+	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
 };
 
 struct region_slots;

@@ -10,7 +10,7 @@
 
 #include "base/lock.h"
 #include "core/cq.h"
-#include "core/memory.h"
+#include "core/region_table.h"
 #include "core/nic.h"
 #include "core/object_at.h"
 #include "core/vi.h"
