@@ -10,9 +10,9 @@
  * are held the comment names them. All other calls may come from any thread at any time. Only region_destroy() and
  * region_change() wait for a peer: for copies in progress, a second at most.
  *
- * Functions that return a pointer return NULL when they fail, and functions that return an int return 0 or
- * errno, except where the comment says otherwise. A device has all functions of device_ops, except where the comment
- * says otherwise.
+ * Functions that return a pointer return NULL and errno when they fail, and functions that return an int return 0 or errno,
+ * except where the comment says otherwise. A device has all functions of device_ops but those that are [optional]: without such a
+ * one there is nothing to do, except where the comment says otherwise.
  *
  * Some programs do not poll. With VIPL_PROGRESS=on the agent polls all CQs. A device that needs polling in other cases
  * calls cq_poll_for_device() from within watch_serve().
@@ -167,7 +167,7 @@ struct device_ops {
 	void (*domain_destroy)(struct device_domain *domain);
 
 	/*
-	 * Registers memory; NULL and errno on failure. Peers name the region by `handle`, segments by `key`. Memory that the device
+	 * Registers memory. Peers name the region by `handle`, segments by `key`. Memory that the device
 	 * may only read can be registered, too, to send from: then `read_only` becomes true.
 	 */
 	struct device_region *(*region_create)(struct device_domain *domain, void *address,
@@ -183,10 +183,7 @@ struct device_ops {
 	 */
 	int (*region_change)(struct device_region **region, struct device_domain *domain, struct region_rights rights, uint32_t *key);
 
-	/*
-	 * `fd` becomes readable when there are announcements. NULL and errno on failure. A device has these three, or
-	 * cq_arm_sleeper() and cq_wake().
-	 */
+	/* `fd` becomes readable when there are announcements. A device has these three, or cq_arm_sleeper() and cq_wake(). */
 	struct device_channel *(*channel_create)(struct device *device, int *fd);
 	void (*channel_destroy)(struct device_channel *channel);
 	/*
@@ -198,7 +195,7 @@ struct device_ops {
 
 	/*
 	 * [nic] `is_shared`: several queues may complete into the CQ, else only one does. `capacity` becomes the number of entries
-	 * that it has room for; CQ_UNLIMITED and more: for all there can be. NULL and errno on failure.
+	 * that it has room for; CQ_UNLIMITED and more: for all there can be.
 	 */
 	struct device_cq *(*cq_create)(struct device *device, struct cq *cq,
 				       struct device_channel *channel, bool is_shared,
@@ -215,7 +212,7 @@ struct device_ops {
 	int (*cq_poll)(struct device_cq *cq);
 	/*
 	 * The next completion after this call is reported by cq_announced(), or, where there are no channels, taken soon by
-	 * cq_poll_for_device(). The caller looks once more after it. The CQ's lock is not held. 0 or errno.
+	 * cq_poll_for_device(). The caller looks once more after it. The CQ's lock is not held.
 	 */
 	int (*cq_arm)(struct device_cq *cq);
 	/*
@@ -247,18 +244,15 @@ struct device_ops {
 	/* [nic] Receives can be posted after this. After an error the caller resets the endpoint. Needed if something can fail. */
 	int (*endpoint_prepare)(struct device_endpoint *endpoint);
 	/*
-	 * [nic] Before endpoint_stop(), and before endpoint_reset() again. Returns false while the peer, or a thread of ours, is in
+	 * [nic, optional] Before endpoint_stop(), and before endpoint_reset() again. Returns false while the peer, or a thread of ours, is in
 	 * a copy that it has begun, or the device works for the endpoint: the caller asks again soon. No new copy begins. A peer
 	 * is waited for a second at most. `stops`: endpoint_stop() follows, or came before; else endpoint_reset() does, and the
-	 * socket of the connection is closed meanwhile. Without this function there is no such work.
+	 * socket of the connection is closed meanwhile.
 	 */
 	bool (*endpoint_is_still)(struct device_endpoint *endpoint, bool stops);
 	/* [nic] After this no work starts or completes. Completions from before can still be polled. */
 	void (*endpoint_stop)(struct device_endpoint *endpoint);
-	/*
-	 * [nic] Forgets all posted work without a report. After a last poll the endpoint can be prepared
-	 * anew.
-	 */
+	/* [nic] Forgets all posted work without a report. After a last poll the endpoint can be prepared anew. */
 	void (*endpoint_reset)(struct device_endpoint *endpoint);
 	/*
 	 * [nic] For an endpoint that has stalled and whose connection goes on. endpoint_rewind() forgets all
@@ -273,27 +267,20 @@ struct device_ops {
 
 	/*
 	 * The places at which processes listen for a discriminator, counted from 0. With a host: where a request to that host
-	 * goes. Without one: where this NIC listens, at each of the addresses. Returns the number of addresses; 0: there are no
-	 * more places.
+	 * goes. Without one: where this NIC listens, at each of the addresses, whose number is returned; 0: no more places.
 	 */
 	unsigned (*place)(struct device *device, const struct in6_addr *host, const struct discriminator *wanted,
 			  unsigned number, struct place at[PLACE_ADDRESSES]);
-	/* The address that sockets of connections with this host are bound to. Without this function the system chooses. */
+	/* [optional] The address that sockets of connections with this host are bound to. Else the system chooses. */
 	void (*source)(struct device *device, const struct in6_addr *host, struct place *from);
-	/*
-	 * Whether the process at the other end of this socket may connect with us. Sets `process` of its description.
-	 * Without this function every one may.
-	 */
+	/* [optional] Whether the process at the other end of this socket may connect with us: sets `process`. Else every one may. */
 	bool (*admit)(struct device *device, int fd, struct description *peer);
-	/* Nobody was found who listens for this, and the request has failed: the log may say more. Or NULL. */
+	/* [optional] Nobody was found who listens for this, and the request has failed: the log may say more. */
 	void (*tell_no_match)(const struct discriminator *wanted);
 	/* Whether this descriptor, which came with a message, may be one of a description. Touches no other file. */
 	bool (*takes_fd)(int fd);
 
-	/*
-	 * [nic] Finds the way to a host, before describe(). EINPROGRESS: the caller asks again after device_routed(). Without
-	 * this function there is nothing to find.
-	 */
+	/* [nic, optional] Finds the way to a host, before describe(). EINPROGRESS: the caller asks again after device_routed(). */
 	int (*route)(struct device_endpoint *endpoint, const struct in6_addr *host);
 	/* [nic] Describes this end: a requester's before raise(), an accepting end's after it. */
 	void (*describe)(struct device_endpoint *endpoint, struct description *own);
@@ -304,16 +291,13 @@ struct device_ops {
 	int (*raise)(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		     const struct connect_info *peer, struct description *description);
 	/*
-	 * [nic] The peer has ended the connection. Returns true if acknowledgements of what the peer had received may still be
-	 * under way: then the end waits for a moment. Without this function there are none.
+	 * [nic, optional] The peer has ended the connection. Returns true if acknowledgements of what the peer had received may still be
+	 * under way: then the end waits for a moment.
 	 */
 	bool (*awaits_acks)(struct device_endpoint *endpoint);
-	/* [nic] The peer has sent a wake-up, one byte over the connection's socket. Needed where peers do. */
+	/* [nic, optional] The peer has sent a wake-up, one byte over the connection's socket. */
 	void (*woken_by_peer)(struct device_endpoint *endpoint);
-	/*
-	 * [nic] The agent's turn, also after device_wake(). Returns the msec until it has to be called again, or -1. Without this
-	 * function there is nothing to do then.
-	 */
+	/* [nic, optional] The agent's turn, also after device_wake(). Returns the msec until it has to be called again, or -1. */
 	int (*serve)(struct device *device);
 };
 
@@ -327,15 +311,11 @@ extern const struct device_ops verbs_device_ops, loopback_device_ops;
  */
 void workqueue_complete(struct workqueue *queue, uint32_t status, uint32_t length,
 			uint32_t immediate);
-/*
- * Returns the number of work requests of this queue that the device has. Takes the locks of the queue and its
- * CQ.
- */
+/* Returns the number of work requests of this queue that the device has. Takes the locks of the queue and its CQ. */
 unsigned workqueue_with_device(struct workqueue *queue);
 /*
- * For a device that needs several requests for one send, its parts. The device has posted a part of `length`
- * bytes, which is not the last one. Returns true if there is room for the next part. The queue's lock is
- * held.
+ * A device that needs several requests for one send, its parts, has posted a part of `length` bytes, which is not the last
+ * one. Returns true if there is room for the next part. The queue's lock is held.
  */
 bool workqueue_next_part(struct workqueue *queue, uint32_t length);
 /* Returns true if no request of the queue is under way. The queue's lock is held. */
@@ -361,9 +341,8 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
  */
 bool workqueue_is_registered(struct workqueue *queue);
 /*
- * The endpoint of an Unreliable VI has stopped after an error. The agent rewinds and resumes it. Work that the endpoint
- * reports until then is done. Its other receives are posted to it again, and its other sends count as done. The CQ's lock is
- * held.
+ * The endpoint of an Unreliable VI has stopped after an error. The agent rewinds and resumes it. Work that it reports until then
+ * is done. Its other receives are posted to it again, and its other sends count as done. The CQ's lock is held.
  */
 void workqueue_stalled(struct workqueue *queue);
 /*
@@ -377,8 +356,8 @@ void cq_lock(struct cq *cq);
 void cq_unlock(struct cq *cq);
 
 /*
- * Calls cq_poll() for a program that may not poll, and wakes the threads that wait for what it finds. Returns
- * false if it has found nothing. Takes the CQ's lock.
+ * Calls cq_poll() for a program that may not poll, and wakes the threads that wait for what it finds: false if that is nothing.
+ * Takes the CQ's lock.
  */
 bool cq_poll_for_device(struct cq *cq);
 /* A look at a VIPL CQ without its lock: cq_look.h. The former one is of an earlier CQ in the same memory, or NULL. */

@@ -20,36 +20,19 @@ static VIP_RETURN take_for_wait(void *argument)
 	return cq_take_in_time(taking->cq, &taking->timeout, taking->vi, taking->is_receive);
 }
 
-static struct cq *cq_get(VIP_CQ_HANDLE handle)
+VIP_RETURN PVipCreateCQ(struct nic *nic, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
 {
-	return object_get(handle, OBJECT_CQ);
-}
-
-VIP_RETURN PVipCreateCQ(VIP_NIC_HANDLE NicHandle, VIP_ULONG EntryCount, VIP_CQ_HANDLE *CQHandle)
-{
-	VIP_RETURN rc = VIP_ERROR_RESOURCE;
-	struct nic *nic = nic_get(NicHandle);
 	struct cq *cq;
 
-	if (!nic)
-		return VIP_INVALID_PARAMETER;
-	if (!CQHandle || !EntryCount) {
-		rc = VIP_INVALID_PARAMETER;
-		goto put_nic;
-	}
 	if (EntryCount > nic->attributes.MaxCQEntries)
-		goto put_nic;
+		return VIP_ERROR_RESOURCE;
 	pthread_mutex_lock(&nic->lock);
 	/* EntryCount is a hint: programs ask for 1 and have dozens of descriptors on many VIs. */
 	cq = cq_create(nic, NULL, EntryCount > CQ_ENTRIES ? (unsigned)EntryCount : CQ_ENTRIES, true);
-	if (cq) {
+	if (cq)
 		*CQHandle = object_handle(&cq->object);
-		rc = VIP_SUCCESS;
-	}
 	pthread_mutex_unlock(&nic->lock);
-put_nic:
-	nic_put(nic);
-	return rc;
+	return cq ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
 /* Makes the handle invalid, if no VI uses the CQ. */
@@ -69,7 +52,7 @@ static VIP_RETURN retire(struct cq *cq)
 VIP_RETURN PVipDestroyCQ(VIP_CQ_HANDLE CQHandle)
 {
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct cq *cq = cq_get(CQHandle);
+	struct cq *cq = object_get(CQHandle, OBJECT_CQ);
 	struct nic *nic;
 
 	if (!cq)
@@ -97,17 +80,9 @@ put_cq:
 }
 
 /* The count is a hint, as in VipCreateCQ: a CQ that has more room keeps it. */
-VIP_RETURN PVipResizeCQ(VIP_CQ_HANDLE CQHandle, VIP_ULONG EntryCount)
+VIP_RETURN PVipResizeCQ(struct cq *cq, VIP_ULONG EntryCount)
 {
-	struct cq *cq = cq_get(CQHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-
-	if (!cq)
-		return rc;
-	if (EntryCount)
-		rc = cq_make_room(cq, EntryCount) ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
-	object_put(&cq->object);
-	return rc;
+	return cq_make_room(cq, EntryCount) ? VIP_ERROR_RESOURCE : VIP_SUCCESS;
 }
 
 VIP_RETURN PVipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
@@ -119,16 +94,9 @@ VIP_RETURN PVipCQDone(VIP_CQ_HANDLE CQHandle, VIP_VI_HANDLE *ViHandle, VIP_BOOLE
 	return cq_take(CQHandle, ViHandle, RecvQueue, cq);
 }
 
-VIP_RETURN PVipCQWait(VIP_CQ_HANDLE CQHandle, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle,
-		      VIP_BOOLEAN *RecvQueue)
+VIP_RETURN PVipCQWait(struct cq *cq, VIP_ULONG Timeout, VIP_VI_HANDLE *ViHandle, VIP_BOOLEAN *RecvQueue)
 {
-	struct cq_taking taking = {cq_get(CQHandle), {.msec = Timeout}, ViHandle, RecvQueue};
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct cq_taking taking = {cq, {.msec = Timeout}, ViHandle, RecvQueue};
 
-	if (!taking.cq)
-		return rc;
-	if (ViHandle && RecvQueue)
-		rc = cq_wait(taking.cq, &taking.cq->object, &taking.timeout, take_for_wait, &taking);
-	object_put(&taking.cq->object);
-	return rc;
+	return cq_wait(cq, &cq->object, &taking.timeout, take_for_wait, &taking);
 }

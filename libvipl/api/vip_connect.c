@@ -25,7 +25,7 @@ static VIP_RETURN target_read(struct target *target, const struct nic *nic,
 {
 	*target = (struct target){0};
 	/* The local host address is not looked at: programs leave it uninitialised. */
-	if (!local || !remote || !address_discriminator(local, &target->own.discriminator) ||
+	if (!address_discriminator(local, &target->own.discriminator) ||
 	    !address_discriminator(remote, &target->wanted) ||
 	    !host_length_is_known(remote->HostAddressLen))
 		return VIP_INVALID_PARAMETER;
@@ -79,45 +79,33 @@ static void tell_requester(VIP_NET_ADDRESS *remote, uint16_t room, const struct 
 	told.room = room;
 }
 
-VIP_RETURN PVipConnectWait(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
+VIP_RETURN PVipConnectWait(struct nic *nic, VIP_NET_ADDRESS *LocalAddr, VIP_ULONG Timeout,
 			   VIP_NET_ADDRESS *RemoteAddr, VIP_VI_ATTRIBUTES *RemoteViAttribs,
 			   VIP_CONN_HANDLE *ConnHandle)
 {
 	int64_t deadline = deadline_after(Timeout);
-	struct nic *nic = nic_get(NicHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 	struct discriminator wanted;
 	struct connect_info peer;
-	uint16_t room = 0;
+	uint16_t room;
+	VIP_RETURN rc;
 
-	if (!nic)
-		return rc;
-	if (LocalAddr && RemoteAddr && RemoteViAttribs && ConnHandle &&
-	    address_discriminator(LocalAddr, &wanted)) {
-		room = room_for_discriminator(RemoteAddr, &wanted);
-		rc = listening_wait(nic, &wanted, deadline, &peer, ConnHandle);
-	}
+	if (!address_discriminator(LocalAddr, &wanted))
+		return VIP_INVALID_PARAMETER;
+	room = room_for_discriminator(RemoteAddr, &wanted);
+	rc = listening_wait(nic, &wanted, deadline, &peer, ConnHandle);
 	if (rc == VIP_SUCCESS) {
 		tell_requester(RemoteAddr, room, &peer);
 		describe_peer(RemoteViAttribs, &peer);
 	}
-	nic_put(nic);
 	return rc;
 }
 
-VIP_RETURN PVipConnectAccept(VIP_CONN_HANDLE ConnHandle, VIP_VI_HANDLE ViHandle)
+/* The VI keeps the NIC, which keeps the request. */
+VIP_RETURN PVipConnectAccept(VIP_CONN_HANDLE ConnHandle, struct vi *vi)
 {
 	struct request *request = object_get(ConnHandle, OBJECT_REQUEST);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-	struct vi *vi = vi_get(ViHandle);
 
-	if (request && vi)
-		rc = request_accept(request, vi);
-	else if (request)
-		object_put(&request->object);
-	if (vi) /* last, because the VI keeps the NIC, which keeps the request */
-		vi_put(vi);
-	return rc;
+	return request ? request_accept(request, vi) : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN PVipConnectReject(VIP_CONN_HANDLE ConnHandle)
@@ -128,89 +116,70 @@ VIP_RETURN PVipConnectReject(VIP_CONN_HANDLE ConnHandle)
 }
 
 /* Waits for the connection, and describes the peer; or without room for that only begins. */
-static VIP_RETURN request(VIP_VI_HANDLE handle, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote, VIP_ULONG timeout,
+static VIP_RETURN request(struct vi *vi, const VIP_NET_ADDRESS *local, const VIP_NET_ADDRESS *remote, VIP_ULONG timeout,
 			  VIP_VI_ATTRIBUTES *attributes)
 {
 	int64_t deadline = deadline_after(timeout);
-	struct vi *vi = vi_get(handle);
 	struct target target;
-	VIP_RETURN rc;
+	VIP_RETURN rc = target_read(&target, vi->nic, local, remote);
 
-	if (!vi)
-		return VIP_INVALID_PARAMETER;
-	rc = target_read(&target, vi->nic, local, remote);
-	if (rc == VIP_SUCCESS) {
-		target.own.peer_to_peer = !attributes;
-		target.deadline = deadline;
-		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_request(vi, &target);
-		if (rc == VIP_SUCCESS && attributes)
-			describe_peer(attributes, &vi->peer);
-		pthread_mutex_unlock(&vi->nic->lock);
-	}
-	vi_put(vi);
+	if (rc != VIP_SUCCESS)
+		return rc;
+	target.own.peer_to_peer = !attributes;
+	target.deadline = deadline;
+	pthread_mutex_lock(&vi->nic->lock);
+	rc = attempt_request(vi, &target);
+	if (rc == VIP_SUCCESS && attributes)
+		describe_peer(attributes, &vi->peer);
+	pthread_mutex_unlock(&vi->nic->lock);
 	return rc;
 }
 
-VIP_RETURN PVipConnectRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-			      VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
+VIP_RETURN PVipConnectRequest(struct vi *vi, VIP_NET_ADDRESS *LocalAddr, VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout,
 			      VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-	if (RemoteViAttribs && Timeout)
-		return request(ViHandle, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
-	return VIP_INVALID_PARAMETER;
+	return request(vi, LocalAddr, RemoteAddr, Timeout, RemoteViAttribs);
 }
 
 /* ---- peer-to-peer ---- */
 
-VIP_RETURN PVipConnectPeerRequest(VIP_VI_HANDLE ViHandle, VIP_NET_ADDRESS *LocalAddr,
-				  VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
+VIP_RETURN PVipConnectPeerRequest(struct vi *vi, VIP_NET_ADDRESS *LocalAddr, VIP_NET_ADDRESS *RemoteAddr, VIP_ULONG Timeout)
 {
-	return request(ViHandle, LocalAddr, RemoteAddr, Timeout, NULL);
+	return request(vi, LocalAddr, RemoteAddr, Timeout, NULL);
 }
 
-static VIP_RETURN peer_result(VIP_VI_HANDLE handle, VIP_VI_ATTRIBUTES *attributes, bool waits)
+static VIP_RETURN peer_result(struct vi *vi, VIP_VI_ATTRIBUTES *attributes, bool waits)
 {
-	struct vi *vi = attributes ? vi_get(handle) : NULL;
-	VIP_RETURN rc = VIP_NOT_DONE;
+	VIP_RETURN rc;
 
-	if (!vi)
-		return VIP_INVALID_PARAMETER;
-	if (!waits)
-		agent_stand_in(vi->nic);
-	/* Programs ask without waiting in a loop, which must not keep the lock from the agent. */
-	if (waits || !attempt_peer_goes_on(vi)) {
-		pthread_mutex_lock(&vi->nic->lock);
-		rc = attempt_peer_result(vi, waits); /* of another attempt, if one has begun since */
-		if (rc == VIP_SUCCESS)
-			describe_peer(attributes, &vi->peer);
-		pthread_mutex_unlock(&vi->nic->lock);
-	}
-	vi_put(vi);
+	pthread_mutex_lock(&vi->nic->lock);
+	rc = attempt_peer_result(vi, waits);
+	if (rc == VIP_SUCCESS)
+		describe_peer(attributes, &vi->peer);
+	pthread_mutex_unlock(&vi->nic->lock);
 	return rc;
 }
 
-VIP_RETURN PVipConnectPeerDone(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+VIP_RETURN PVipConnectPeerDone(struct vi *vi, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-	return peer_result(ViHandle, RemoteViAttribs, false);
+	agent_stand_in(vi->nic);
+	/* Programs ask in a loop, which must not keep the lock from the agent. */
+	if (attempt_peer_goes_on(vi))
+		return VIP_NOT_DONE;
+	return peer_result(vi, RemoteViAttribs, false); /* of another attempt, if one has begun since */
 }
 
-VIP_RETURN PVipConnectPeerWait(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *RemoteViAttribs)
+VIP_RETURN PVipConnectPeerWait(struct vi *vi, VIP_VI_ATTRIBUTES *RemoteViAttribs)
 {
-	return peer_result(ViHandle, RemoteViAttribs, true);
+	return peer_result(vi, RemoteViAttribs, true);
 }
 
 /* ---- the end ---- */
 
-VIP_RETURN PVipDisconnect(VIP_VI_HANDLE ViHandle)
+VIP_RETURN PVipDisconnect(struct vi *vi)
 {
-	struct vi *vi = vi_get(ViHandle);
-
-	if (!vi)
-		return VIP_INVALID_PARAMETER;
 	pthread_mutex_lock(&vi->nic->lock);
 	disconnect(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
-	vi_put(vi);
 	return VIP_SUCCESS;
 }

@@ -2,16 +2,15 @@
 /*
  * The functions that programs call, made from functions.def. Each leads to the one that does the work (PVipPostSend, in the
  * files beside this one), or, while calls are traced, to one here (traced_VipPostSend) that calls it and writes a line about the
- * call. On the data path it is a jump; in all other calls the thread is not cancelled. What may be gone after the call is read
- * before it.
+ * call. On the data path it is a jump. All other calls look at the arguments first, and the thread is not cancelled. What may be gone
+ * after the call is read before it.
  */
 #include <string.h>
 
 #include "base/address.h"
 #include "base/cancel.h"
 #include "base/deadline.h"
-#include "core/object.h"
-#include "device.h"
+#include "core/nic.h"
 #include "pvip.h"
 #include "trace/trace.h"
 
@@ -73,24 +72,22 @@ static void vi_attributes(struct trace_line *l, const VIP_VI_ATTRIBUTES *a)
 	mem_attributes(l, &rights);
 }
 
-static void opened(struct trace_line *l, VIP_NIC_HANDLE nic)
+static void opened(struct trace_line *l, VIP_NIC_HANDLE handle)
 {
+	struct nic *nic = nic_get(handle);
 	char address[INET6_ADDRSTRLEN];
-	VIP_NIC_ATTRIBUTES found;
-	struct in6_addr own;
 
-	trace_say(l, " nic=0x%lx", TRACE_HEX(nic));
-	if (PVipQueryNic(nic, &found) != VIP_SUCCESS)
+	trace_say(l, " nic=0x%lx", TRACE_HEX(handle));
+	if (!nic)
 		return;
-	trace_say(l, " device=%s", found.Name);
-	if (!host_read(found.LocalNicAddress, found.NicAddressLen, &own))
-		return;
-	host_text(&own, address);
-	trace_remark("nic=0x%lx device=%s address=%s", TRACE_HEX(nic), found.Name, address);
+	trace_say(l, " device=%s", nic->attributes.Name);
+	host_text(&nic->host, address);
+	trace_remark("nic=0x%lx device=%s address=%s", TRACE_HEX(handle), nic->attributes.Name, address);
+	nic_put(nic);
 }
 
 /* A descriptor before it is posted. */
-static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
+static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor, bool looks)
 {
 	static const char *const operations[] = {"send", "write", "read", "reserved"};
 	const VIP_CONTROL_SEGMENT *control;
@@ -98,7 +95,7 @@ static void posted(struct trace_line *l, const VIP_DESCRIPTOR *descriptor)
 	unsigned operation;
 
 	trace_say(l, " desc=0x%lx", TRACE_HEX(descriptor));
-	if (!descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT || !object_is_live(l->handle, OBJECT_VI))
+	if (!looks || !descriptor || (uintptr_t)descriptor % VIP_DESCRIPTOR_ALIGNMENT)
 		return;
 	control = &descriptor->CS;
 	operation = control->Control & VIP_CONTROL_OP_MASK;
@@ -127,12 +124,18 @@ static void say_done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VI
 
 /* ---- the functions ---- */
 
-#define K(kind, type, right, before, behind)                                              \
-	typedef type arg_##kind;                                                          \
-	static inline bool right_##kind(type v)                                           \
-	{                                                                                 \
-		return ((void)v, right);                                                  \
-	}                                                                                 \
+/* For kinds.def. */
+#define IF(condition, words) ((condition) ? (words) : (void)0)
+#define PASSED(words)	     IF(rc != VIP_INVALID_PARAMETER, words)
+#define TOLD(words)	     IF(rc == VIP_SUCCESS, words)
+#define NOTHING		     (void)0
+#define say(...)	     trace_say(l, __VA_ARGS__)
+#define SAY_NAME(l, name)    trace_say_bytes(l, " name=", name, strnlen(name, 120))
+#define SAY_TIMEOUT(l, msec) \
+	((msec) < 0xFFFFFFFFUL ? trace_say(l, " timeout=%lu", msec) : trace_say(l, " timeout=infinite"))
+#define ABOUT(l, which, of)  ((l)->queue = (which), (l)->handle = (of))
+
+#define WORDS(kind, type, before, behind)                                                 \
 	static inline void before_##kind(struct trace_line *l, type v, bool looks)        \
 	{                                                                                 \
 		(void)l, (void)v, (void)looks, before;                                    \
@@ -141,50 +144,61 @@ static void say_done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VI
 	{                                                                                 \
 		(void)l, (void)v, (void)rc, behind;                                       \
 	}
+#define K(kind, type, right, before, behind)                                              \
+	WORDS(kind, type, before, behind)                                                 \
+	static inline bool take_##kind(type v, struct object **object)                    \
+	{                                                                                 \
+		return ((void)v, (void)object, right);                                    \
+	}                                                                                 \
+	static inline type pass_##kind(type v, void *object)                              \
+	{                                                                                 \
+		return ((void)object, v);                                                 \
+	}
+#define O(kind, type, structure, object_kind, words)                                      \
+	WORDS(kind, type, words, NOTHING)                                                 \
+	static inline bool take_##kind(type v, struct object **object)                    \
+	{                                                                                 \
+		return (*object = object_get(v, object_kind));                            \
+	}                                                                                 \
+	static inline struct structure *pass_##kind(type v, void *object)                 \
+	{                                                                                 \
+		return ((void)v, object);                                                 \
+	}
 #include "kinds.def"
-
-/*
- * PARAMETERS(VI, TIMEOUT) is "arg_VI a1, arg_TIMEOUT a2", ARGUMENTS(VI, TIMEOUT) is "a1, a2", and EACH(m, VI, TIMEOUT) is
- * "m(VI, a1), m(TIMEOUT, a2)".
- */
-#define PICK(a, b, c, d, e, f, picked, ...) picked
-#define EACH(m, ...)		   PICK(__VA_ARGS__, EACH6, EACH5, EACH4, EACH3, EACH2, EACH1, none)(m, __VA_ARGS__)
-#define EACH1(m, a)		   m(a, a1)
-#define EACH2(m, a, b)		   EACH1(m, a), m(b, a2)
-#define EACH3(m, a, b, c)	   EACH2(m, a, b), m(c, a3)
-#define EACH4(m, a, b, c, d)	   EACH3(m, a, b, c), m(d, a4)
-#define EACH5(m, a, b, c, d, e)	   EACH4(m, a, b, c, d), m(e, a5)
-#define EACH6(m, a, b, c, d, e, f) EACH5(m, a, b, c, d, e), m(f, a6)
 
 #define PARAMETER(kind, name) arg_##kind name
 #define ARGUMENT(kind, name)  name
 #define PARAMETERS(...)	      EACH(PARAMETER, __VA_ARGS__)
 #define ARGUMENTS(...)	      EACH(ARGUMENT, __VA_ARGS__)
 
-#define LOOKS(kind, name)  (looks = looks && right_##kind(name))
-#define BEFORE(kind, name) before_##kind(&line, name, looks)
+#define TAKE(kind, name)   (are_right &= take_##kind(name, &object))
+#define PASS(kind, name)   pass_##kind(name, object)
+#define BEFORE(kind, name) before_##kind(&line, name, are_right)
 #define BEHIND(kind, name) behind_##kind(&line, name, rc)
 
 #define COLD static __attribute__((noinline, cold)) /* so that the jumps stay jumps */
 
-#define TRACED(name, may_wait, ...)                                    \
+#define TRACED(name, function, may_wait, ...)                          \
 	COLD VIP_RETURN traced_##name(PARAMETERS(__VA_ARGS__))         \
 	{                                                              \
+		struct object *object = NULL;                          \
 		struct trace_line line;                                \
-		bool looks = true;                                     \
+		bool are_right = true;                                 \
 		VIP_RETURN rc;                                         \
                                                                        \
 		trace_begin(&line, #name);                             \
-		EACH(LOOKS, __VA_ARGS__);                              \
+		EACH(TAKE, __VA_ARGS__);                               \
+		if (object)                                            \
+			object_put(object);                            \
 		EACH(BEFORE, __VA_ARGS__);                             \
 		trace_enter(&line, may_wait);                          \
-		rc = P##name(ARGUMENTS(__VA_ARGS__));                  \
+		rc = function(ARGUMENTS(__VA_ARGS__));                 \
 		line.now = clock_nsec();                               \
 		EACH(BEHIND, __VA_ARGS__);                             \
 		return trace_result(&line, rc);                        \
 	}
-#define JUMP(name, ...)                                                \
-	TRACED(name, false, __VA_ARGS__)                               \
+#define D(name, ...)                                                   \
+	TRACED(name, P##name, false, __VA_ARGS__)                      \
 	VIP_RETURN name(PARAMETERS(__VA_ARGS__))                       \
 	{                                                              \
 		if (trace_is_on())                                     \
@@ -192,19 +206,31 @@ static void say_done(struct trace_line *l, VIP_DESCRIPTOR *const *descriptor, VI
 		return P##name(ARGUMENTS(__VA_ARGS__));                \
 	}
 #define CALL(name, may_wait, ...)                                      \
-	TRACED(name, may_wait, __VA_ARGS__)                            \
+	static VIP_RETURN checked_##name(PARAMETERS(__VA_ARGS__))      \
+	{                                                              \
+		VIP_RETURN rc = VIP_INVALID_PARAMETER;                 \
+		struct object *object = NULL;                          \
+		bool are_right = true;                                 \
+                                                                       \
+		EACH(TAKE, __VA_ARGS__);                               \
+		if (are_right)                                         \
+			rc = P##name(EACH(PASS, __VA_ARGS__));         \
+		if (object)                                            \
+			object_put(object);                            \
+		return rc;                                             \
+	}                                                              \
+	TRACED(name, checked_##name, may_wait, __VA_ARGS__)            \
 	VIP_RETURN name(PARAMETERS(__VA_ARGS__))                       \
 	{                                                              \
 		VIP_RETURN rc;                                         \
                                                                        \
 		cancel_begin_call();                                   \
-		rc = trace_is_on() ? traced_##name(ARGUMENTS(__VA_ARGS__)) : P##name(ARGUMENTS(__VA_ARGS__)); \
+		rc = (trace_is_on() ? traced_##name : checked_##name)(ARGUMENTS(__VA_ARGS__)); \
 		cancel_end_call();                                     \
 		return rc;                                             \
 	}
 #define F(name, ...)  CALL(name, false, __VA_ARGS__)
 #define W(name, ...)  CALL(name, true, __VA_ARGS__)
-#define D(name, ...)  JUMP(name, __VA_ARGS__)
 #include "functions.def"
 
 COLD VIP_PVOID traced_user_data(VIP_VI_HANDLE vi, bool sets, VIP_PVOID data)

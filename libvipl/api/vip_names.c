@@ -19,20 +19,16 @@
 #include "core/nic.h"
 
 /* VIA knows one name service per NIC; ours needs no state, so it may be begun and ended at will. */
-VIP_RETURN PVipNSInit(VIP_NIC_HANDLE NicHandle, VIP_PVOID NSInitInfo)
+VIP_RETURN PVipNSInit(struct nic *nic, VIP_PVOID NSInitInfo)
 {
-	struct nic *nic = nic_get(NicHandle);
-
-	(void)NSInitInfo;
-	if (!nic)
-		return VIP_INVALID_PARAMETER;
-	nic_put(nic);
+	(void)nic, (void)NSInitInfo;
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN PVipNSShutdown(VIP_NIC_HANDLE NicHandle)
+VIP_RETURN PVipNSShutdown(struct nic *nic)
 {
-	return PVipNSInit(NicHandle, NULL);
+	(void)nic;
+	return VIP_SUCCESS;
 }
 
 /* "host" names "host.domain", and the other way round. */
@@ -172,28 +168,16 @@ static bool find_by_name(const struct nic *nic, const char *name, VIP_ULONG inde
 	return is_first && is_own_name(name) && host_write(out, &nic->host);
 }
 
-VIP_RETURN PVipNSGetHostByName(VIP_NIC_HANDLE NicHandle, VIP_CHAR *Name, VIP_NET_ADDRESS *Address,
-			       VIP_ULONG NameIndex)
+VIP_RETURN PVipNSGetHostByName(struct nic *nic, VIP_CHAR *Name, VIP_NET_ADDRESS *Address, VIP_ULONG NameIndex)
 {
-	struct nic *nic = nic_get(NicHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 	uint8_t host[LONG_HOST_LEN];
 
-	if (!nic)
-		return rc;
-	if (!Name || !Address)
-		goto put_nic;
-	rc = VIP_ERROR_NAMESERVICE;
-	if (find_by_name(nic, Name, NameIndex, host)) {
-		/* Nothing else: the discriminator is the program's, and what was here may be garbage. */
-		Address->HostAddressLen = host_length();
-		memcpy((uint8_t *)Address + offsetof(VIP_NET_ADDRESS, HostAddress), host,
-		       host_length());
-		rc = VIP_SUCCESS;
-	}
-put_nic:
-	nic_put(nic);
-	return rc;
+	if (!find_by_name(nic, Name, NameIndex, host))
+		return VIP_ERROR_NAMESERVICE;
+	/* Nothing else: the discriminator is the program's, and what was here may be garbage. */
+	Address->HostAddressLen = host_length();
+	memcpy((uint8_t *)Address + offsetof(VIP_NET_ADDRESS, HostAddress), host, host_length());
+	return VIP_SUCCESS;
 }
 
 static bool name_in_system(const struct in6_addr *host, char name[NI_MAXHOST])
@@ -237,29 +221,21 @@ static bool find_by_address(const struct nic *nic, const VIP_NET_ADDRESS *addres
 	       (host_equal(&host, &nic->host) && name_of_this_machine(nic, name));
 }
 
-VIP_RETURN PVipNSGetHostByAddr(VIP_NIC_HANDLE NicHandle, VIP_NET_ADDRESS *Address, VIP_CHAR *Name,
-			       VIP_ULONG *NameLen)
+VIP_RETURN PVipNSGetHostByAddr(struct nic *nic, VIP_NET_ADDRESS *Address, VIP_CHAR *Name, VIP_ULONG *NameLen)
 {
-	struct nic *nic = nic_get(NicHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 	char name[NI_MAXHOST];
 	size_t length;
 
-	if (!nic)
-		return rc;
-	if (!Address || !Name || !NameLen || !host_length_is_known(Address->HostAddressLen))
-		goto put_nic;
-	rc = VIP_ERROR_NAMESERVICE;
+	if (!host_length_is_known(Address->HostAddressLen))
+		return VIP_INVALID_PARAMETER;
 	if (!find_by_address(nic, Address, name))
-		goto put_nic;
+		return VIP_ERROR_NAMESERVICE;
 	length = strlen(name);
-	rc = VIP_ERROR_RESOURCE;
-	if (*NameLen > length) {
-		memcpy(Name, name, length + 1);
-		rc = VIP_SUCCESS;
+	if (*NameLen <= length) {
+		*NameLen = length + 1;
+		return VIP_ERROR_RESOURCE;
 	}
-	*NameLen = rc == VIP_SUCCESS ? length : length + 1;
-put_nic:
-	nic_put(nic);
-	return rc;
+	memcpy(Name, name, length + 1);
+	*NameLen = length;
+	return VIP_SUCCESS;
 }

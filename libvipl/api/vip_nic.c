@@ -206,11 +206,8 @@ static void init_copying(struct nic *nic)
 VIP_RETURN PVipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 {
 	VIP_RETURN rc = VIP_ERROR_RESOURCE;
-	struct nic *nic;
+	struct nic *nic = zeroed(1, sizeof(*nic));
 
-	if (!DeviceName || !NicHandle)
-		return VIP_INVALID_PARAMETER;
-	nic = zeroed(1, sizeof(*nic));
 	if (!nic) {
 		log_error("cannot open \"%s\": %s", DeviceName, failure(ENOMEM));
 		return rc;
@@ -312,30 +309,16 @@ VIP_RETURN PVipCloseNic(VIP_NIC_HANDLE NicHandle)
 	return VIP_SUCCESS;
 }
 
-VIP_RETURN PVipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *Attributes)
+VIP_RETURN PVipQueryNic(struct nic *nic, VIP_NIC_ATTRIBUTES *Attributes)
 {
-	struct nic *nic = nic_get(NicHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-
-	if (!nic)
-		return rc;
-	if (Attributes) {
-		*Attributes = nic->attributes;
-		rc = VIP_SUCCESS;
-	}
-	nic_put(nic);
-	return rc;
+	*Attributes = nic->attributes;
+	return VIP_SUCCESS;
 }
 
 /* Neither devices nor their networks can find NICs, so there is nothing to tell. */
-VIP_RETURN PVipQuerySystemManagementInfo(VIP_NIC_HANDLE NicHandle, VIP_ULONG InfoType,
-					 VIP_PVOID SysManInfo)
+VIP_RETURN PVipQuerySystemManagementInfo(struct nic *nic, VIP_ULONG InfoType, VIP_PVOID SysManInfo)
 {
-	struct nic *nic = nic_get(NicHandle);
-
-	if (!nic)
-		return VIP_INVALID_PARAMETER;
-	nic_put(nic);
+	(void)nic;
 	return SysManInfo && InfoType == VIP_SMI_AUTODISCOVERY ? VIP_ERROR_NOT_SUPPORTED
 							       : VIP_INVALID_PARAMETER;
 }

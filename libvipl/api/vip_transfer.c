@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Data transfer: VipPostSend to VipRecvWait. */
 #include "pvip.h"
-#include "core/error.h"
 #include "core/nic.h"
 #include "core/object_at.h"
 #include "core/vi.h"
@@ -63,22 +62,12 @@ static VIP_RETURN take_descriptor(void *argument)
 	return *taking->descriptor ? rc : VIP_NOT_DONE;
 }
 
-static VIP_RETURN wait(VIP_VI_HANDLE handle, bool is_receive, VIP_ULONG msec,
-		       VIP_DESCRIPTOR **descriptor)
+static VIP_RETURN wait(struct vi *vi, bool is_receive, VIP_ULONG msec, VIP_DESCRIPTOR **descriptor)
 {
-	struct vi *vi = vi_get(handle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	struct taking taking = {queue_of(vi, is_receive), descriptor};
+	struct timeout timeout = {.msec = msec};
 
-	if (!vi)
-		return rc;
-	if (descriptor) {
-		struct taking taking = {queue_of(vi, is_receive), descriptor};
-		struct timeout timeout = {.msec = msec};
-
-		rc = cq_wait(taking.queue->cq, &vi->object, &timeout, take_descriptor, &taking);
-	}
-	vi_put(vi);
-	return rc;
+	return cq_wait(taking.queue->cq, &vi->object, &timeout, take_descriptor, &taking);
 }
 
 VIP_RETURN PVipPostSend(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR *DescriptorPtr,
@@ -105,12 +94,12 @@ VIP_RETURN PVipRecvDone(VIP_VI_HANDLE ViHandle, VIP_DESCRIPTOR **DescriptorPtr)
 	return done(ViHandle, true, DescriptorPtr);
 }
 
-VIP_RETURN PVipSendWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN PVipSendWait(struct vi *vi, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-	return wait(ViHandle, false, Timeout, DescriptorPtr);
+	return wait(vi, false, Timeout, DescriptorPtr);
 }
 
-VIP_RETURN PVipRecvWait(VIP_VI_HANDLE ViHandle, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
+VIP_RETURN PVipRecvWait(struct vi *vi, VIP_ULONG Timeout, VIP_DESCRIPTOR **DescriptorPtr)
 {
-	return wait(ViHandle, true, Timeout, DescriptorPtr);
+	return wait(vi, true, Timeout, DescriptorPtr);
 }

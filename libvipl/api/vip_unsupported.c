@@ -4,29 +4,21 @@
  * vipl.h tells programs so.
  */
 #include "pvip.h"
-#include "core/object.h"
 
-static VIP_RETURN answer(VIP_PVOID handle, enum object_kind kind)
+VIP_RETURN PVipAddTagCQ(struct cq *cq, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag, VIP_ULONG Priority)
 {
-	return object_is_live(handle, kind) ? VIP_ERROR_NOT_SUPPORTED : VIP_INVALID_PARAMETER;
+	(void)cq, (void)Event, (void)Tag, (void)Priority;
+	return VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN PVipAddTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE *Event, VIP_ULONG Tag,
-			VIP_ULONG Priority)
+VIP_RETURN PVipRemoveTagCQ(struct cq *cq, VIP_EVENT_HANDLE Event, VIP_ULONG Tag)
 {
-	(void)Tag, (void)Priority;
-	return Event ? answer(CQHandle, OBJECT_CQ) : VIP_INVALID_PARAMETER;
+	(void)cq, (void)Event, (void)Tag;
+	return VIP_ERROR_NOT_SUPPORTED;
 }
 
-VIP_RETURN PVipRemoveTagCQ(VIP_CQ_HANDLE CQHandle, VIP_EVENT_HANDLE Event, VIP_ULONG Tag)
+VIP_RETURN PVipPostDeferredSends(struct vi *vi, VIP_BOOLEAN EnableInterrupt, VIP_BOOLEAN *SendsDeferred)
 {
-	(void)Event, (void)Tag;
-	return answer(CQHandle, OBJECT_CQ);
-}
-
-VIP_RETURN PVipPostDeferredSends(VIP_VI_HANDLE ViHandle, VIP_BOOLEAN EnableInterrupt,
-				 VIP_BOOLEAN *SendsDeferred)
-{
-	(void)EnableInterrupt;
-	return SendsDeferred ? answer(ViHandle, OBJECT_VI) : VIP_INVALID_PARAMETER;
+	(void)vi, (void)EnableInterrupt, (void)SendsDeferred;
+	return VIP_ERROR_NOT_SUPPORTED;
 }

@@ -10,25 +10,21 @@
 #include "service/agent.h"
 #include "service/notify.h"
 
-VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
+VIP_RETURN PVipCreateVi(struct nic *nic, VIP_VI_ATTRIBUTES *ViAttribs,
 			VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,
 			VIP_VI_HANDLE *ViHandle)
 {
-	struct nic *nic = nic_get(NicHandle);
 	struct cq *send_cq = SendCQHandle ? object_get(SendCQHandle, OBJECT_CQ) : NULL;
 	struct cq *receive_cq = RecvCQHandle ? object_get(RecvCQHandle, OBJECT_CQ) : NULL;
 	VIP_RETURN rc = VIP_INVALID_PARAMETER;
 
-	if (nic && ViAttribs && ViHandle && !SendCQHandle == !send_cq &&
-	    !RecvCQHandle == !receive_cq && (!send_cq || send_cq->nic == nic) &&
-	    (!receive_cq || receive_cq->nic == nic))
+	if (!SendCQHandle == !send_cq && !RecvCQHandle == !receive_cq &&
+	    (!send_cq || send_cq->nic == nic) && (!receive_cq || receive_cq->nic == nic))
 		rc = vi_create(nic, ViAttribs, send_cq, receive_cq, ViHandle);
 	if (receive_cq)
 		object_put(&receive_cq->object);
 	if (send_cq)
 		object_put(&send_cq->object);
-	if (nic)
-		nic_put(nic);
 	return rc;
 }
 
@@ -56,46 +52,31 @@ VIP_RETURN PVipDestroyVi(VIP_VI_HANDLE ViHandle)
 	return rc;
 }
 
-VIP_RETURN PVipSetViAttributes(VIP_VI_HANDLE ViHandle, VIP_VI_ATTRIBUTES *ViAttribs)
+VIP_RETURN PVipSetViAttributes(struct vi *vi, VIP_VI_ATTRIBUTES *ViAttribs)
 {
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
+	VIP_RETURN rc;
 
-	if (!vi)
-		return rc;
-	if (ViAttribs) {
-		pthread_mutex_lock(&vi->nic->lock);
-		rc = vi_set_attributes(vi, ViAttribs);
-		pthread_mutex_unlock(&vi->nic->lock);
-	}
-	vi_put(vi);
+	pthread_mutex_lock(&vi->nic->lock);
+	rc = vi_set_attributes(vi, ViAttribs);
+	pthread_mutex_unlock(&vi->nic->lock);
 	return rc;
 }
 
-VIP_RETURN PVipQueryVi(VIP_VI_HANDLE ViHandle, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *Attributes,
+VIP_RETURN PVipQueryVi(struct vi *vi, VIP_VI_STATE *State, VIP_VI_ATTRIBUTES *Attributes,
 		       VIP_BOOLEAN *ViSendQEmpty, VIP_BOOLEAN *ViRecvQEmpty)
 {
-	struct vi *vi = vi_get(ViHandle);
-	VIP_RETURN rc = VIP_INVALID_PARAMETER;
-
-	if (!vi)
-		return rc;
-	if (State && Attributes && ViSendQEmpty && ViRecvQEmpty) {
-		/* A program that calls nothing else shall learn of an error, too. */
-		agent_stand_in(vi->nic);
-		cq_serve(vi->send.cq, &vi->object);
-		cq_serve(vi->receive.cq, &vi->object);
-		vi_catch_up(vi);
-		*State = atomic_load(&vi->state);
-		workqueue_lock(&vi->receive);
-		*Attributes = vi->attributes;
-		workqueue_unlock(&vi->receive);
-		*ViSendQEmpty = workqueue_is_empty(&vi->send) ? VIP_TRUE : VIP_FALSE;
-		*ViRecvQEmpty = workqueue_is_empty(&vi->receive) ? VIP_TRUE : VIP_FALSE;
-		rc = VIP_SUCCESS;
-	}
-	vi_put(vi);
-	return rc;
+	/* A program that calls nothing else shall learn of an error, too. */
+	agent_stand_in(vi->nic);
+	cq_serve(vi->send.cq, &vi->object);
+	cq_serve(vi->receive.cq, &vi->object);
+	vi_catch_up(vi);
+	*State = atomic_load(&vi->state);
+	workqueue_lock(&vi->receive);
+	*Attributes = vi->attributes;
+	workqueue_unlock(&vi->receive);
+	*ViSendQEmpty = workqueue_is_empty(&vi->send) ? VIP_TRUE : VIP_FALSE;
+	*ViRecvQEmpty = workqueue_is_empty(&vi->receive) ? VIP_TRUE : VIP_FALSE;
+	return VIP_SUCCESS;
 }
 
 VIP_PVOID PVipGetUserData(VIP_VI_HANDLE ViHandle)

@@ -130,11 +130,11 @@ static const struct limit {
 
 enum { OF_ADDRESSES = 1, OF_DATA = 2, OF_LOCKED = 4, OF_PINNED = 8 };
 
-/* Names the first limit of these kinds that is reached; or else lists those that may be, and returns false. */
-static bool add_limits(struct text *text, unsigned kinds, size_t size)
+/* The first limit of these kinds that is reached; or else those that may be, and what it may be besides. */
+static void add_limits(struct text *text, const struct failed *failed, unsigned kinds, const char *else_one_of)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	const unsigned long long needed = (size > page ? size : page) / 1024;
+	const unsigned long long needed = (failed->size > page ? failed->size : page) / 1024;
 	struct text others = {.length = 0};
 	char status[4096], users[4096];
 	bool may_lock;
@@ -154,32 +154,18 @@ static bool add_limits(struct text *text, unsigned kinds, size_t size)
 		if (counts && is_reached) {
 			add(text, " (the limit on %s, is reached: %llu of %llu KiB are used, and %llu needed)", limits[i].what, used,
 			    (unsigned long long)most.rlim_cur / 1024, needed);
-			return true;
+			return;
 		}
-		if (!size || is_reached || !*status)
+		if (!failed->size || is_reached || !*status)
 			add(&others, "; %s: %llu of %llu KiB are used", limits[i].what, used,
 			    (unsigned long long)most.rlim_cur / 1024);
 	}
-	if (kinds & OF_ADDRESSES && mappings_are_used_up()) {
+	if (kinds & OF_ADDRESSES && mappings_are_used_up())
 		add(text, " (the process has as many mappings as vm.max_map_count allows)");
-		return true;
-	}
-	if (kinds & OF_DATA && commit_limit_is_reached(needed)) {
+	else if (kinds & OF_DATA && commit_limit_is_reached(needed))
 		add(text, " (vm.overcommit_memory is 2, and the CommitLimit of /proc/meminfo is reached)");
-		return true;
-	}
-	add(text, "%s", others.bytes);
-	return false;
-}
-
-static void add_limits_of(struct text *text, const struct failed *failed, unsigned kinds, const char *else_one_of)
-{
-	struct text found = {.length = 0};
-
-	if (add_limits(&found, kinds, failed->size))
-		add(text, "%s", found.bytes);
 	else
-		add(text, " (one of: %s%s)", else_one_of, found.bytes);
+		add(text, " (one of: %s%s)", else_one_of, others.bytes);
 }
 
 /* ---- reasons ---- */
@@ -228,7 +214,7 @@ static const char *only_reason(const char *call, int error)
 static void add_reason_of_rdma(struct text *text, const struct failed *failed)
 {
 	if (failed->error == ENOMEM)
-		add_limits_of(text, failed, OF_ADDRESSES | OF_DATA | OF_PINNED, "memory; room in the adapter");
+		add_limits(text, failed, OF_ADDRESSES | OF_DATA | OF_PINNED, "memory; room in the adapter");
 	else if (failed->error == EAGAIN)
 		add(text, " (one of: the cgroup's rdma.max; room in the adapter)");
 	else if (failed->error == EACCES)
@@ -244,7 +230,7 @@ static void add_reason_of_threads(struct text *text, const struct failed *failed
 	if (!getrlimit(RLIMIT_NPROC, &most) && most.rlim_cur != RLIM_INFINITY)
 		snprintf(of_user, sizeof(of_user), "threads of this user, ulimit -u: %llu; ", (unsigned long long)most.rlim_cur);
 	snprintf(of_user + strlen(of_user), sizeof(of_user) - strlen(of_user), "pids.max; memory");
-	add_limits_of(text, failed, OF_ADDRESSES | OF_DATA | OF_LOCKED, of_user);
+	add_limits(text, failed, OF_ADDRESSES | OF_DATA | OF_LOCKED, of_user);
 }
 
 static void add_reason(struct text *text, const struct failed *failed)
@@ -262,9 +248,9 @@ static void add_reason(struct text *text, const struct failed *failed)
 	else if (failed->error == EAGAIN && !strncmp(call, "pthread", 7))
 		add_reason_of_threads(text, failed);
 	else if (failed->error == EAGAIN && !strncmp(call, "m", 1)) /* mmap() and mremap(), in a program that locks its memory */
-		add_limits_of(text, failed, OF_LOCKED, "memory");
+		add_limits(text, failed, OF_LOCKED, "memory");
 	else if (failed->error == ENOMEM || (failed->error == ENOSPC && !strcmp(call, "fallocate()")))
-		add_limits_of(text, failed, OF_ADDRESSES | OF_DATA, "memory of the machine; memory.max of the cgroup");
+		add_limits(text, failed, OF_ADDRESSES | OF_DATA, "memory of the machine; memory.max of the cgroup");
 }
 
 static const char *tell(const struct failed *failed)

@@ -6,6 +6,10 @@
  * for sockets. Pipes of older kernels, and terminals, are opened once more with O_NONBLOCK, because the program and others
  * share the open file. All else is written as it is: a regular file that is opened once more would be written at its beginning.
  *
+ * The C library converts times under a lock, which a child of fork() may find taken for ever. So it is asked once, for the
+ * difference of local time from UTC, and the date is computed here. Each line has the difference, so it is right even after
+ * summer time has begun.
+ *
  * Some programs close standard error, and the next file that they open gets its number. Others redirect it. Nothing tells one
  * from the other, so is_standard_error() judges by what number 2 is now.
  */
@@ -20,31 +24,92 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cancel.h"
-#include "log_stamp.h"
 
 #ifndef RWF_NOWAIT
 #define RWF_NOWAIT 8
 #endif
 #define TRIES 3 /* where there is room, and another writer was in the way */
 
+#define DAY	      86400
+#define PROGRAM_ROOM  33
+#define DAYS_TO_1970  719468 /* from 1 March of year 0: a year that begins in March ends with its leap day */
+#define DAYS_IN_400Y  146097
+#define DAYS_IN_YEARS(years) (365 * (years) + (years) / 4 - (years) / 100 + (years) / 400)
+
 static atomic_bool was_closed;
-static bool is_stamped; /* written once, before the first line */
+static bool is_stamped;	  /* this and the next one are written once, before the first line */
+static long seconds_east; /* of UTC */
 static atomic_uint dropped; /* lines, since the last one that was written */
+
+/* ---- what a line begins with ---- */
 
 void standard_error_stamp(void)
 {
-	log_stamp_look();
+	const int before = errno;
+	struct timespec now;
+	struct tm local;
+
+	if (!clock_gettime(CLOCK_REALTIME, &now) && localtime_r(&now.tv_sec, &local))
+		seconds_east = local.tm_gmtoff;
 	is_stamped = true;
+	errno = before;
 }
+
+/* The year, month and day of a number of days since 1970. */
+static void date_of(int64_t days, int *year, int *month, int *day)
+{
+	int64_t since = days + DAYS_TO_1970, years = since * 400 / DAYS_IN_400Y + 1;
+	int in_year, from_march;
+
+	while (DAYS_IN_YEARS(years) > since)
+		years--;
+	in_year = (int)(since - DAYS_IN_YEARS(years));
+	from_march = (5 * in_year + 2) / 153; /* five months from March on have 153 days, and so have the next five */
+	*day = in_year - (153 * from_march + 2) / 5 + 1;
+	*month = from_march < 10 ? from_march + 3 : from_march - 9;
+	*year = (int)years + (*month <= 2);
+}
+
+/* The program may have written to its name. */
+static void copy_name(char name[PROGRAM_ROOM])
+{
+	const char *from = program_invocation_short_name;
+	size_t i = 0;
+
+	for (; i < PROGRAM_ROOM - 1 && from[i]; i++)
+		name[i] = from[i] > ' ' && from[i] < 127 ? from[i] : '?';
+	name[i] = '\0';
+}
+
+size_t log_stamp(char text[LOG_STAMP_ROOM], const struct timespec *now)
+{
+	const int64_t since_1970 = (int64_t)now->tv_sec + seconds_east;
+	const int64_t local = since_1970 > 0 ? since_1970 : 0; /* a clock that nobody has set, west of Greenwich */
+	const unsigned second = (unsigned)(local % DAY), east = (unsigned)labs(seconds_east) / 60;
+	struct utsname host = {.nodename = "?"};
+	char program[PROGRAM_ROOM];
+	int year, month, day, length;
+
+	uname(&host);
+	copy_name(program);
+	date_of(local / DAY, &year, &month, &day);
+	length = snprintf(text, LOG_STAMP_ROOM, "%04d-%02d-%02dT%02u:%02u:%02u.%03u%c%02u:%02u %.64s %s[%d] ", year, month, day,
+			  second / 3600, second / 60 % 60, second % 60, (unsigned)(now->tv_nsec / 1000000),
+			  seconds_east < 0 ? '-' : '+', east / 60, east % 60, host.nodename, program, (int)getpid());
+	return length < LOG_STAMP_ROOM ? (size_t)length : LOG_STAMP_ROOM - 1;
+}
+
+/* ---- writing ---- */
 
 void standard_error_look(void)
 {

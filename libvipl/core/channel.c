@@ -37,12 +37,10 @@ enum {
 	CALLED_LEADING, /* as before, but the thread stays the leader until it has the lock */
 };
 
-/*
- * `always_fd`: see sleeper_init(). `epoll_fd`: becomes readable when the channel does, for channels_look(); or -1.
- * NULL and errno on failure.
- */
-static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_fd)
+/* NULL and errno on failure. */
+static struct channel *channel_create(struct nic *nic)
 {
+	const int epoll_fd = nic->progress.channels_fd;
 	const struct device_ops *ops = nic->device->ops;
 	struct channel *channel = zeroed(1, sizeof(*channel));
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
@@ -51,7 +49,7 @@ static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_
 	if (!channel)
 		return NULL;
 	channel->nic = nic;
-	error = sleeper_init(&channel->sleeper, always_fd);
+	error = sleeper_init(&channel->sleeper, nic->agent.sleeper.always_fd);
 	if (error)
 		goto free_channel;
 	TAILQ_INIT(&channel->sleepers);
@@ -62,7 +60,6 @@ static struct channel *channel_create(struct nic *nic, int always_fd, int epoll_
 	fd_release_standard();
 	if (!channel->device_channel)
 		goto destroy_lock;
-	channel->epoll_fd = epoll_fd;
 	error = sleeper_watch(&channel->sleeper, ANNOUNCED, channel->device_fd);
 	if (!error && epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		error = cause("epoll_ctl()", errno);
@@ -81,8 +78,10 @@ free_channel:
 
 static void channel_destroy(struct channel *channel)
 {
-	if (fd_is_own(channel->epoll_fd))
-		epoll_ctl(channel->epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
+	const int epoll_fd = channel->nic->progress.channels_fd;
+
+	if (fd_is_own(epoll_fd))
+		epoll_ctl(epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	channel->nic->device->ops->channel_destroy(channel->device_channel);
 	sleeper_destroy(&channel->sleeper);
 	pthread_mutex_destroy(&channel->lock);
@@ -92,19 +91,17 @@ static void channel_destroy(struct channel *channel)
 /* The first CQs get a channel each. Later ones share, because each takes file descriptors. */
 struct channel *channel_for_cq(struct nic *nic)
 {
-	struct channel **best = &nic->channels[0];
+	struct channel *best = nic->channels[0];
 
 	for (unsigned i = 0; i < PRIVATE_CHANNELS; i++) {
-		struct channel **slot = &nic->channels[i];
+		struct channel *channel = nic->channels[i];
 
-		if (!*slot || (*best && (*slot)->cqs < (*best)->cqs))
-			best = slot;
-		if (!*best)
-			break;
+		if (!channel)
+			return nic->channels[i] = channel_create(nic);
+		if (channel->cqs < best->cqs)
+			best = channel;
 	}
-	if (!*best)
-		*best = channel_create(nic, nic->agent.sleeper.always_fd, nic->progress.channels_fd);
-	return *best;
+	return best;
 }
 
 void channel_release(struct nic *nic, struct channel *channel)
@@ -126,11 +123,6 @@ static bool is_called(const struct sleeping *self)
 static void wake(struct sleeping *sleeping)
 {
 	futex_wake(&sleeping->state, false, FUTEX_OF_PROCESS);
-}
-
-static void doze(struct sleeping *self, int64_t deadline)
-{
-	futex_sleep(&self->state, DOZING, deadline_left(deadline), FUTEX_OF_PROCESS);
 }
 
 /* In what follows the channel's lock is held. */
@@ -220,11 +212,6 @@ static bool read_announcements(struct channel *channel, bool all)
 	return false;
 }
 
-static bool has_several(const struct channel *channel)
-{
-	return TAILQ_FIRST(&channel->sleepers) != TAILQ_LAST(&channel->sleepers, sleepers);
-}
-
 /* The lock is released meanwhile. */
 static void lead(struct channel *channel, struct sleeping *self, int64_t deadline)
 {
@@ -241,7 +228,7 @@ static void lead(struct channel *channel, struct sleeping *self, int64_t deadlin
 
 	/* Only after an announcement: the read is a system call, and delays the thread that waits for the message. */
 	if (ready & 1u << ANNOUNCED)
-		read_announcements(channel, has_several(channel));
+		read_announcements(channel, TAILQ_FIRST(&channel->sleepers) != TAILQ_LAST(&channel->sleepers, sleepers));
 	/* No announcement will come any more, so all threads look. The agent ends the connections. */
 	while (sleeper_is_lost(&channel->sleeper) && !TAILQ_EMPTY(&channel->sleepers))
 		call(channel, TAILQ_FIRST(&channel->sleepers));
@@ -259,7 +246,7 @@ static bool sleep_until_called(struct channel *channel, struct sleeping *self, i
 			continue;
 		}
 		pthread_mutex_unlock(&channel->lock);
-		doze(self, deadline);
+		futex_sleep(&self->state, DOZING, deadline_left(deadline), FUTEX_OF_PROCESS);
 		if (atomic_load_explicit(&self->state, memory_order_acquire) == CALLED)
 			return true; /* whoever called may still have the lock */
 		pthread_mutex_lock(&channel->lock);
@@ -291,16 +278,6 @@ void channel_wait(struct channel *channel, struct cq *cq, bool is_choosy, uint32
 	}
 }
 
-static bool channel_look(struct channel *channel)
-{
-	bool goes_on;
-
-	pthread_mutex_lock(&channel->lock);
-	goes_on = read_announcements(channel, true);
-	pthread_mutex_unlock(&channel->lock);
-	return goes_on;
-}
-
 void channels_look(int epoll_fd)
 {
 	struct epoll_event events[CHANNELS_MOST];
@@ -308,8 +285,12 @@ void channels_look(int epoll_fd)
 
 	for (int i = 0; i < count; i++) {
 		struct channel *channel = events[i].data.ptr;
+		bool goes_on;
 
-		if (!channel_look(channel))
+		pthread_mutex_lock(&channel->lock);
+		goes_on = read_announcements(channel, true);
+		pthread_mutex_unlock(&channel->lock);
+		if (!goes_on)
 			epoll_ctl(epoll_fd, EPOLL_CTL_DEL, channel->device_fd, NULL);
 	}
 }

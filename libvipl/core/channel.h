@@ -19,7 +19,6 @@ struct channel {
 	struct device_channel *device_channel;
 	struct sleeper sleeper; /* the leader sleeps here */
 	int device_fd;
-	int epoll_fd; /* watches device_fd; -1: none */
 	pthread_mutex_t lock; /* guards what follows, and the `announced` of its CQs */
 	TAILQ_HEAD(sleepers, sleeping) sleepers; /* threads that have not been called, the longest asleep first */
 	struct sleeping *leader; /* the thread that reads the channel for all, or is about to; NULL: there is none */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Asynchronous errors: they wait here until the notifier's thread delivers them. */
-#include "error.h"
+#include "handlers.h"
 
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ bool error_is_of_post(const VIP_ERROR_DESCRIPTOR *error)
 }
 
 /* The notifier's lock is held. */
-static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor, const struct vi *connected, bool closed_by_peer)
+static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor, const struct vi *connected)
 {
 	struct pending_error *error = malloc(sizeof(*error));
 	struct notifier *notifier = nic->notifier;
@@ -57,7 +57,7 @@ static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor, con
 	}
 	error->descriptor = *descriptor;
 	error->peer = connected ? connected->peer.host : in6addr_any;
-	error->closed_by_peer = closed_by_peer;
+	error->closed_by_peer = connected && connected->closed_by_peer && descriptor->ErrorCode == VIP_ERROR_CONN_LOST;
 	notifier->errors.of_posts += error_is_of_post(descriptor);
 	STAILQ_INSERT_TAIL(&notifier->errors.pending, error, next);
 	if (notifier->has_thread)
@@ -67,7 +67,7 @@ static void enqueue(struct nic *nic, const VIP_ERROR_DESCRIPTOR *descriptor, con
 }
 
 /* Connected: the VI whose connection it is about, or NULL. */
-static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, const struct vi *connected, bool closed_by_peer)
+static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, const struct vi *connected)
 {
 	struct notifier *notifier = nic->notifier;
 
@@ -75,14 +75,13 @@ static void report_error(struct nic *nic, VIP_ERROR_DESCRIPTOR *error, const str
 	pthread_mutex_lock(&notifier->lock);
 	/* The post has returned the error already, so the handler need not hear of each. */
 	if (!notifier->stop && !(error_is_of_post(error) && notifier->errors.of_posts >= MOST_OF_POSTS))
-		enqueue(nic, error, connected, closed_by_peer);
+		enqueue(nic, error, connected);
 	pthread_mutex_unlock(&notifier->lock);
 }
 
 void error_of_nic(struct nic *nic, VIP_ERROR_CODE code)
 {
-	report_error(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code},
-		     NULL, false);
+	report_error(nic, &(VIP_ERROR_DESCRIPTOR){.ResourceCode = VIP_RESOURCE_NIC, .ErrorCode = code}, NULL);
 }
 
 void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
@@ -92,7 +91,7 @@ void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation)
 				       .OpCode = operation,
 				       .ResourceCode = VIP_RESOURCE_VI,
 				       .ErrorCode = code},
-		     vi, code == VIP_ERROR_CONN_LOST && vi->closed_by_peer);
+		     vi);
 }
 
 void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
@@ -108,7 +107,7 @@ void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
 				       .OpCode = operation,
 				       .ResourceCode = resource,
 				       .ErrorCode = code},
-		     NULL, false);
+		     NULL);
 }
 
 void error_forget(struct nic *nic, VIP_VI_HANDLE vi)

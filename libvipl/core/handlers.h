@@ -15,11 +15,23 @@
 #include "base/futex.h"
 #include "base/sleeper.h"
 #include "device.h"
-#include "error.h"
 
-struct cq;
 struct notify;
-struct workqueue;
+
+struct pending_error {
+	STAILQ_ENTRY(pending_error) next;
+	VIP_ERROR_DESCRIPTOR descriptor;
+	struct in6_addr peer; /* :: if it is about no connection */
+	bool closed_by_peer;
+};
+
+/* A part of struct notifier, whose lock guards it. */
+struct errors {
+	STAILQ_HEAD(, pending_error) pending;
+	VIP_ERROR_HANDLER handler;
+	VIP_PVOID context;
+	unsigned of_posts; /* pending errors that posting has caused */
+};
 
 /* A part of struct cq; the notifier's lock guards it. */
 struct cq_notifies {
@@ -70,5 +82,31 @@ static inline void notifier_wake(struct notifier *notifier)
 	atomic_fetch_add(&notifier->wakes, 1);
 	futex_wake(&notifier->wakes, false, FUTEX_OF_PROCESS);
 }
+
+/* ---- errors: reported from anywhere, delivered by the notifier's thread ---- */
+
+void errors_free(struct errors *errors);
+
+/* VipErrorCallback. With NULL the notifier uses its own handler, which writes to the log. */
+void error_set_handler(struct nic *nic, VIP_ERROR_HANDLER handler, VIP_PVOID context);
+
+/* In words, for the log. */
+const char *error_name(VIP_ERROR_CODE code);
+/* The program's own error, which it may make in a loop; all others come once for a connection. */
+bool error_is_of_post(const VIP_ERROR_DESCRIPTOR *error);
+
+/* About the NIC. */
+void error_of_nic(struct nic *nic, VIP_ERROR_CODE code);
+/*
+ * About a connection; the NIC's lock is held. The operation is given as in a descriptor's Status; 0 when the error is
+ * not about one.
+ */
+void error_of_vi(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation);
+/* About a descriptor, or about the queue, which is full. The operation as for error_of_vi(). */
+void error_of_post(struct vi *vi, VIP_ERROR_CODE code, uint32_t operation,
+		   VIP_DESCRIPTOR *descriptor);
+
+/* Drops the errors of this VI's connection that no handler was given yet. */
+void error_forget(struct nic *nic, VIP_VI_HANDLE vi);
 
 #endif

@@ -10,9 +10,8 @@
 #include "cq.h"
 #include "device.h"
 #include "handlers.h"
-#include "memory.h"
 #include "object.h"
-#include "progress.h"
+#include "region_table.h"
 #include "vi.h"
 
 #define MAX_TRANSFER	 0x800000u /* bytes */
@@ -21,6 +20,18 @@
 struct connector;
 struct listener;
 struct request;
+
+/*
+ * A protection tag is a protection domain of the device. The first tag that a program creates shares the default tag's domain,
+ * because programs mix a tag that they created with NULL.
+ */
+struct tag {
+	struct object object;
+	LIST_ENTRY(tag) in_nic;
+	struct device_domain *domain;
+	unsigned users; /* VIs and regions; guarded by the NIC's lock */
+	bool is_alias;
+};
 
 /* The NIC's service thread: service/agent.c. */
 struct agent {
@@ -32,6 +43,14 @@ struct agent {
 	/* The NIC's lock guards these. */
 	int backlog_msec;    /* between two looks at backlogs */
 	bool ignores_status; /* it does not watch status_fd */
+};
+
+/*
+ * Completions for programs that do not poll, but watch the Status of their descriptors in memory. With VIPL_PROGRESS=on
+ * the agent polls all CQs, and sleeps on their channels: progress.c.
+ */
+struct progress {
+	int channels_fd; /* readable when a channel is; -1: the program polls */
 };
 
 struct nic {
@@ -75,6 +94,19 @@ static inline void nic_put(struct nic *nic)
 	object_put(&nic->object);
 }
 
+/* [nic] The tag a program named (NULL: the default one), or NULL. */
+static inline struct tag *tag_find(struct nic *nic, VIP_PROTECTION_HANDLE handle)
+{
+	struct tag *tag;
+
+	if (!handle)
+		return &nic->default_tag;
+	LIST_FOREACH(tag, &nic->tags, in_nic)
+		if (object_handle(&tag->object) == handle)
+			return tag;
+	return NULL;
+}
+
 static inline const struct device_ops *ops_of(const struct vi *vi)
 {
 	return vi->nic->device->ops;
@@ -107,5 +139,11 @@ static inline void nic_lose(struct nic *nic, int error)
 	atomic_compare_exchange_strong(&nic->gone, &none, error);
 	agent_wake(nic);
 }
+
+/* 0 or errno. */
+int progress_start(struct nic *nic);
+void progress_end(struct nic *nic);
+/* [nic] Takes what has come; `rings`: a channel is readable. Returns msec until it has to be called again, or -1. */
+int progress_serve(struct nic *nic, bool rings);
 
 #endif

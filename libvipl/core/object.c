@@ -16,11 +16,7 @@
 #include "base/log.h"
 #include "object_at.h"
 
-#define INDEX_BITS  OBJECT_INDEX_BITS
-#define CHUNK_BITS  OBJECT_CHUNK_BITS
-#define CHUNK_SLOTS OBJECT_CHUNK_SLOTS
-#define INDEX_MASK  OBJECT_INDEX_MASK
-#define SPARE_BITS  (UINTPTR_MAX >> INDEX_BITS)
+#define SPARE_BITS  (UINTPTR_MAX >> OBJECT_INDEX_BITS)
 #define GENERATIONS (SPARE_BITS < UINT32_MAX ? SPARE_BITS : UINT32_MAX)
 #define MOST_UNUSED 256u /* so many freed slots wait before one is used again */
 
@@ -43,10 +39,9 @@ static struct object *unused[OBJECT_TYPE_STABLE];
 
 static struct slot *slot_at(uint32_t index)
 {
-	struct slot *chunk = atomic_load_explicit(&chunks[index >> CHUNK_BITS],
-						  memory_order_acquire);
+	struct slot *chunk = atomic_load_explicit(&chunks[index >> OBJECT_CHUNK_BITS], memory_order_acquire);
 
-	return chunk ? &chunk[index & (CHUNK_SLOTS - 1)] : NULL;
+	return chunk ? &chunk[index % OBJECT_CHUNK_SLOTS] : NULL;
 }
 
 static uint32_t generation_of(uint64_t word)
@@ -56,12 +51,12 @@ static uint32_t generation_of(uint64_t word)
 
 static uint32_t index_of(const struct object *object)
 {
-	return object->handle & INDEX_MASK;
+	return object->handle & OBJECT_INDEX_MASK;
 }
 
 static uint32_t generation_in(uintptr_t handle)
 {
-	return (uint32_t)(handle >> INDEX_BITS);
+	return (uint32_t)(handle >> OBJECT_INDEX_BITS);
 }
 
 static uint32_t references(uint64_t word)
@@ -87,14 +82,14 @@ static uint32_t take_free_index(void)
 
 	if (free_slots > MOST_UNUSED)
 		return take_oldest_free();
-	if (slots_made > INDEX_MASK)
+	if (slots_made > OBJECT_INDEX_MASK)
 		return free_slots ? take_oldest_free() : 0;
 	if (!slot_at(index)) {
-		struct slot *chunk = zeroed(CHUNK_SLOTS, sizeof(*chunk));
+		struct slot *chunk = zeroed(OBJECT_CHUNK_SLOTS, sizeof(*chunk));
 
 		if (!chunk)
 			return 0;
-		atomic_store_explicit(&chunks[index >> CHUNK_BITS], chunk, memory_order_release);
+		atomic_store_explicit(&chunks[index >> OBJECT_CHUNK_BITS], chunk, memory_order_release);
 	}
 	slots_made++;
 	return index;
@@ -116,7 +111,7 @@ static void forget_places(unsigned kind)
 	for (unsigned i = 0; i < OBJECT_CHUNKS; i++) {
 		object_place *chunk = atomic_load(&object_places[kind][i]);
 
-		for (unsigned slot = 0; chunk && slot < CHUNK_SLOTS; slot++)
+		for (unsigned slot = 0; chunk && slot < OBJECT_CHUNK_SLOTS; slot++)
 			atomic_store(&chunk[slot], NULL);
 	}
 }
@@ -139,16 +134,16 @@ LOCK_OVER_FORKS(object, table_lock, forget_all_handles)
 /* From now on the handle leads to the object; NULL: to nothing. False when there is no memory. */
 static bool set_place(enum object_kind kind, uint32_t index, struct object *object)
 {
-	object_place *_Atomic *chunk = &object_places[kind][index >> CHUNK_BITS];
+	object_place *_Atomic *chunk = &object_places[kind][index >> OBJECT_CHUNK_BITS];
 
 	if (!atomic_load(chunk)) {
-		object_place *places = zeroed(CHUNK_SLOTS, sizeof(*places));
+		object_place *places = zeroed(OBJECT_CHUNK_SLOTS, sizeof(*places));
 
 		if (!places)
 			return false;
 		atomic_store_explicit(chunk, places, memory_order_release);
 	}
-	atomic_store_explicit(&atomic_load(chunk)[index % CHUNK_SLOTS], object,
+	atomic_store_explicit(&atomic_load(chunk)[index % OBJECT_CHUNK_SLOTS], object,
 			      memory_order_release);
 	return true;
 }
@@ -172,7 +167,7 @@ int object_publish(struct object *object, enum object_kind kind)
 	slot = slot_at(index);
 	slot->generation = slot->generation % (GENERATIONS - 1) + 1; /* not 0, and not all ones */
 	object->kind = kind;
-	object->handle = (uintptr_t)slot->generation << INDEX_BITS | index;
+	object->handle = (uintptr_t)slot->generation << OBJECT_INDEX_BITS | index;
 	atomic_store_explicit(&slot->object, object, memory_order_relaxed);
 	atomic_store_explicit(&slot->word, (uint64_t)slot->generation << 32, memory_order_release);
 	pthread_mutex_unlock(&table_lock);
@@ -182,11 +177,11 @@ int object_publish(struct object *object, enum object_kind kind)
 /* The slot that the handle names, with a reference; NULL when it is no live handle. */
 static struct slot *hold(uintptr_t value)
 {
-	struct slot *slot = slot_at(value & INDEX_MASK);
+	struct slot *slot = slot_at(value & OBJECT_INDEX_MASK);
 	uint32_t generation = generation_in(value);
 	uint64_t word;
 
-	if (!slot || !generation || generation != value >> INDEX_BITS)
+	if (!slot || !generation || generation != value >> OBJECT_INDEX_BITS)
 		return NULL;
 	word = atomic_load_explicit(&slot->word, memory_order_acquire);
 	do {
@@ -218,20 +213,17 @@ void *object_get(VIP_PVOID handle, enum object_kind kind)
 	return NULL;
 }
 
-static void wake_drainers(void)
-{
-	pthread_mutex_lock(&table_lock);
-	pthread_cond_broadcast(&reference_dropped);
-	pthread_mutex_unlock(&table_lock);
-}
-
 void object_put(struct object *object)
 {
 	struct slot *slot = slot_at(index_of(object));
 	uint64_t before = atomic_fetch_sub_explicit(&slot->word, 1, memory_order_acq_rel);
 
-	if (!generation_of(before)) /* retired: a thread may wait in object_drain() */
-		wake_drainers();
+	if (generation_of(before))
+		return;
+	/* It is retired: a thread may wait in object_drain(). */
+	pthread_mutex_lock(&table_lock);
+	pthread_cond_broadcast(&reference_dropped);
+	pthread_mutex_unlock(&table_lock);
 }
 
 bool object_is_live(VIP_PVOID handle, enum object_kind kind)

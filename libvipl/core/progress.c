@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The agent polls for completions like any thread that waits: it takes, arms the CQ, and takes again. */
-#include "progress.h"
+#include "nic.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
 
 #include "base/config.h"
 #include "base/fd.h"
-#include "nic.h"
 
 #define MOST_TURNS 64u /* at one CQ; then other CQs, and the program, have their turn */
 

@@ -5,13 +5,14 @@
  * replaced by one of twice the size. It stays allocated until the NIC is closed, because a look-up may still be in it. All
  * earlier tables together are smaller than the last one.
  */
+#include "region_table.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 
 #include "base/cause.h"
 #include "base/futex.h"
-#include "memory.h"
 
 #define FIRST_SLOTS   64u
 #define FIRST_VERSION 2u
@@ -149,8 +150,7 @@ static int grow_table(struct region_table *table)
 	return 0;
 }
 
-int region_table_insert(struct region_table *table, uint32_t handle,
-			const struct region_view *view, struct region *region)
+int region_table_insert(struct region_table *table, uint32_t handle, struct region *region)
 {
 	struct region_slots *slots = get(table->slots);
 	struct slot *slot;
@@ -164,7 +164,7 @@ int region_table_insert(struct region_table *table, uint32_t handle,
 	if (get(slot->handle))
 		return EEXIST;
 	begin_write(table);
-	set_view(slot, view);
+	set_view(slot, &region->view);
 	slot->region = region;
 	set(slot->handle, handle);
 	end_write(table);
@@ -201,7 +201,7 @@ static struct slot *slot_of(const struct region_table *table, uint32_t handle, c
 	if (!slots || !handle)
 		return NULL;
 	slot = probe(slots, handle);
-	return get(slot->handle) && slot->region->address == address ? slot : NULL;
+	return get(slot->handle) && slot->region->view.start == (uintptr_t)address ? slot : NULL;
 }
 
 struct region *region_table_get(const struct region_table *table, uint32_t handle,

@@ -8,8 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "vipl.h"
+
 struct device_domain;
-struct region;
+struct device_region;
+struct tag;
 
 /* The data of a region that posting needs. */
 struct region_view {
@@ -18,6 +21,13 @@ struct region_view {
 	uintptr_t start;
 	size_t length;
 	struct device_domain *domain;
+};
+
+struct region {
+	struct device_region *device_region;
+	struct tag *tag;
+	struct region_view view;
+	VIP_MEM_ATTRIBUTES attributes; /* Ptag as the program gave it */
 };
 
 struct region_slots;
@@ -31,8 +41,7 @@ struct region_table {
 
 void region_table_init(struct region_table *table);
 /* 0 or ENOMEM; EEXIST when the handle is there already. */
-int region_table_insert(struct region_table *table, uint32_t handle,
-			const struct region_view *view, struct region *region);
+int region_table_insert(struct region_table *table, uint32_t handle, struct region *region);
 /* For writers. The region, or NULL when there is none, or `address` is not its start. */
 struct region *region_table_get(const struct region_table *table, uint32_t handle,
 				const void *address);

@@ -10,7 +10,7 @@
 
 #include "base/lock.h"
 #include "core/cq.h"
-#include "core/memory.h"
+#include "core/region_table.h"
 #include "core/nic.h"
 #include "core/object_at.h"
 #include "core/vi.h"
@@ -175,11 +175,10 @@ int shim_update(struct region_table *table, uint32_t handle, uintptr_t address, 
 int shim_insert(struct region_table *table, uint32_t handle, uintptr_t tag)
 {
 	struct region *region = calloc(1, sizeof(*region));
-	struct region_view view = view_of(tag);
 	int error;
 
-	region->address = (void *)tag;
-	error = region_table_insert(table, handle, &view, region);
+	region->view = view_of(tag);
+	error = region_table_insert(table, handle, region);
 	if (error)
 		free(region);
 	return error;

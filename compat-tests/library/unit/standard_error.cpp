@@ -20,7 +20,7 @@
 // C++ cannot read base/log.h.
 extern "C" void log_message(unsigned level, const char *format, ...);
 extern "C" {
-#include "base/log_stamp.h"
+#include "base/standard_error.h"
 }
 #define log_error(line) log_message(0, line)
 
