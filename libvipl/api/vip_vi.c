@@ -4,7 +4,6 @@
  * VipSetUserData.
  */
 #include "pvip.h"
-#include "connect/state.h"
 #include "connect/vis.h"
 #include "core/nic.h"
 #include "service/agent.h"

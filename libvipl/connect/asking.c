@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "connect.h"
-#include "state.h"
+#include "vis.h"
 
 #ifndef IP_BIND_ADDRESS_NO_PORT
 #define IP_BIND_ADDRESS_NO_PORT 24
@@ -40,7 +40,6 @@ void connection_succeeded(struct connection *connection)
 	vi_connected(connection->vi, &connection->conversation.peer);
 }
 
-/* The socket stays until the device is done with the peer, unless that takes long. */
 static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
 	const struct device_ops *ops = connector_ops(connector_of(connection));
@@ -49,8 +48,7 @@ static void end_attempt(struct connection *connection, VIP_RETURN reason, bool g
 		ops->tell_no_match(&connection->target.wanted);
 	connection->stage = UNCONNECTED;
 	connection->last_word = last_word;
-	if (!vi_withdraw(connection->vi, reason, goes_on))
-		connection_leave(connection, last_word);
+	vi_withdraw(connection->vi, reason, goes_on);
 }
 
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)

@@ -13,7 +13,7 @@
  *   ...
  *   DISCONNECT, or the end of the socket           DISCONNECT, or the end of the socket
  *
- * All functions but connector_open() and connector_close(): the NIC's lock is held.
+ * The NIC's lock is held, if a function's comment does not say otherwise.
  */
 #ifndef VIPL_CONNECT_H
 #define VIPL_CONNECT_H
@@ -24,6 +24,7 @@
 #include "device.h"
 
 struct acceptor; /* what listens for a discriminator */
+struct listener; /* what waits for it */
 
 /* The end that a VI shall be connected to, and what the VI says of itself. */
 struct target {
@@ -140,9 +141,31 @@ void asking_reached(struct connection *connection);
 void asking_answered(struct connection *connection);
 void asking_expired(struct connection *connection);
 
+/* ---- listening.c ---- */
+
+/*
+ * VipConnectWait: on success there is a request, of this peer, with this handle. The caller has a reference to the NIC, which is
+ * put if the thread is cancelled. Takes the NIC's lock.
+ */
+VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
+			  struct connect_info *peer, VIP_CONN_HANDLE *handle);
+/* A client's request has come. Returns how to refuse it, or 0: it is held. */
+enum message_code listeners_take(struct nic *nic, struct request *request);
+/* Whether requests of others wait for this server. */
+bool listeners_have_more(struct nic *nic, const struct discriminator *wanted);
+/* A thread accepts a request for this. Until it has done so requests are held, and after it they have a grace time. Or NULL. */
+struct listener *listener_accepts(struct nic *nic, const struct discriminator *wanted);
+void listener_has_accepted(struct nic *nic, struct listener *listener);
+/* For the agent: refuses requests and ends listeners whose time is over. Returns when to call it again. */
+int64_t listeners_serve(struct nic *nic);
+/* Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
+void listeners_close(struct nic *nic);
+/* Calls this for each discriminator that a thread waits for. */
+void listeners_tell(const struct nic *nic, void (*tell)(void *context, const struct discriminator *wanted), void *context);
+
 /* ---- hearing.c ---- */
 
-/* NULL and errno. */
+/* These two without the lock. NULL and errno. */
 struct connector *connector_open(struct nic *nic, struct device *device);
 /* There are no acceptors, requests and connections any more. */
 void connector_close(struct connector *connector);
@@ -154,5 +177,27 @@ VIP_RETURN connection_check(VIP_RELIABILITY_LEVEL reliability, uint32_t max_tran
 bool connection_listen(struct connection *connection);
 /* The request's conversation becomes the connection's. */
 void connection_accept(struct connection *connection, struct conversation *client);
+
+/* ---- connecting.c ---- */
+
+/* These two take the caller's reference to the request, and the NIC's lock. */
+
+/* VipConnectAccept, which waits. A request whose attributes do not fit the VI's stays. */
+VIP_RETURN request_accept(struct request *request, struct vi *vi);
+/* VipConnectReject. False when another thread was first. */
+bool request_reject(struct request *request);
+/*
+ * VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. The target's `own` needs its host, discriminator and
+ * peer_to_peer alone. The caller has a reference to the VI. If a thread that waits is cancelled, it puts the reference, and unlocks.
+ */
+VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
+/* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
+bool attempt_peer_goes_on(const struct vi *vi);
+/* VipConnectPeerDone; VipConnectPeerWait, which waits, as VipConnectRequest does. */
+VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
+/* VipDisconnect: ends the attempt or the connection, if the VI has one. */
+void disconnect(struct vi *vi);
+/* Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
+void connections_close(struct nic *nic);
 
 #endif

@@ -7,27 +7,17 @@
  * end with the lesser address asks as a client does; the other end listens, and takes the request that
  * comes from the end that it asks for. So requests never cross.
  */
-#include "connecting.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
 #include "base/deadline.h"
+#include "connect.h"
 #include "core/nic.h"
-#include "listening.h"
-#include "state.h"
 #include "vis.h"
 
 /* ---- the beginning and the end of an attempt ---- */
-
-static VIP_RETURN check_idle(const struct vi *vi)
-{
-	if (object_retired(&vi->object)) /* VipDestroyVi waits for the caller */
-		return VIP_INVALID_PARAMETER;
-	return atomic_load(&vi->state) == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
-}
 
 /* IDLE -> CONNECT_PENDING. */
 static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
@@ -107,7 +97,7 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 {
 	struct connection *attempt = vi->connection;
 	int order = target->own.peer_to_peer ? compare_ends(target) : -1; /* a client asks */
-	VIP_RETURN rc = check_idle(vi);
+	VIP_RETURN rc = vi_check_idle(vi);
 	bool asks_soon = false;
 
 	if (rc == VIP_SUCCESS)
@@ -127,6 +117,11 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 		return await_result(vi, leave_result);
 	atomic_store(&attempt->is_peer_to_peer, true);
 	return VIP_SUCCESS;
+}
+
+bool attempt_peer_goes_on(const struct vi *vi)
+{
+	return atomic_load(&vi->connection->is_peer_to_peer) && atomic_load(&vi->connection->result) == VIP_NOT_DONE;
 }
 
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
@@ -174,7 +169,7 @@ static VIP_RETURN begin_to_accept(struct vi *vi, const struct conversation *clie
 				      .host = peer->host,
 				      .wanted = peer->discriminator,
 				      .deadline = DEADLINE_NEVER};
-	VIP_RETURN rc = check_idle(vi);
+	VIP_RETURN rc = vi_check_idle(vi);
 
 	if (rc == VIP_SUCCESS)
 		rc = connection_check(vi->attributes.ReliabilityLevel, (uint32_t)vi->attributes.MaxTransferSize, peer);

@@ -5,8 +5,7 @@
 #include "base/log.h"
 #include "connect.h"
 #include "core/nic.h"
-#include "listening.h"
-#include "state.h"
+#include "vis.h"
 
 void device_lost(struct nic *nic, const char *call, int error)
 {

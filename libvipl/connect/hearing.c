@@ -7,8 +7,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "connect.h"
-#include "listening.h"
-#include "state.h"
+#include "vis.h"
 
 /* A requester may be late with its confirmation. But it makes others wait: then it has less time. */
 #define CONFIRM_NSEC	   (10 * NSEC_PER_SEC)

@@ -8,8 +8,6 @@
  * requester is still there. Later, or when it holds too many, it answers a requester that the server is busy. The requester asks
  * again, and so also finds other servers that wait for the same discriminator.
  */
-#include "listening.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>

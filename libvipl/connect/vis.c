@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "connect.h"
 #include "core/nic.h"
-#include "state.h"
 
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {
@@ -194,24 +193,21 @@ VIP_RETURN vi_create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struc
 	return rc;
 }
 
-bool vi_retract_handle(struct vi *vi)
+void vi_retract_handle(struct vi *vi)
 {
-	if (object_retired(&vi->object))
-		return false;
 	workqueue_set_handle(&vi->send, NULL);
 	workqueue_set_handle(&vi->receive, NULL);
-	return object_retire(&vi->object);
+	object_retire(&vi->object);
 }
 
 VIP_RETURN vi_retire(struct vi *vi)
 {
-	VIP_RETURN rc = VIP_SUCCESS;
+	VIP_RETURN rc;
 
 	pthread_mutex_lock(&vi->nic->lock);
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		rc = VIP_INVALID_STATE;
-	else if (!vi_retract_handle(vi))
-		rc = VIP_INVALID_PARAMETER;
+	rc = vi_check_idle(vi);
+	if (rc == VIP_SUCCESS)
+		vi_retract_handle(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
 	if (rc == VIP_SUCCESS) {
 		cq_wake(vi->send.cq, true);
@@ -269,13 +265,10 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
 {
 	struct device_endpoint *former = vi->endpoint, *endpoint = former;
 	struct tag *tag, *former_tag = vi->tag;
-	VIP_RETURN rc;
+	VIP_RETURN rc = vi_check_idle(vi);
 
-	if (object_retired(&vi->object))
-		return VIP_INVALID_PARAMETER;
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		return VIP_INVALID_STATE;
-	rc = check_attributes(vi->nic, attributes);
+	if (rc == VIP_SUCCESS)
+		rc = check_attributes(vi->nic, attributes);
 	if (rc != VIP_SUCCESS)
 		return rc;
 	tag = tag_find(vi->nic, attributes->Ptag);

@@ -21,7 +21,6 @@
 #include "base/closer.h"
 #include "base/user.h"
 #include "connect/connect.h"
-#include "connect/listening.h"
 #include "core/nic.h"
 #include "vipl_names.h"
 
