@@ -18,13 +18,13 @@
 #ifndef VIPL_CONNECT_H
 #define VIPL_CONNECT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "conversation.h"
 #include "device.h"
 
 struct acceptor; /* what listens for a discriminator */
-struct listener; /* what waits for it */
 
 /* The end that a VI shall be connected to, and what the VI says of itself. */
 struct target {
@@ -143,6 +143,21 @@ void asking_expired(struct connection *connection);
 
 /* ---- listening.c ---- */
 
+/* A discriminator that threads wait for, or have lately. */
+struct listener {
+	TAILQ_ENTRY(listener) in_nic;
+	struct nic *nic;
+	struct discriminator wanted;
+	struct acceptor *acceptor;
+	unsigned waiters;
+	unsigned accepting;	    /* threads that accept one of its requests */
+	pthread_cond_t changed;	    /* a request has come, or the waits end */
+	TAILQ_HEAD(, request) held; /* the oldest first; the threads that wait take them */
+	unsigned held_count;
+	int64_t hold_ends, ends; /* when no thread waits: held until then, and listened until then */
+	int64_t missed_at;	 /* when the last request came for which no thread waited */
+};
+
 /*
  * VipConnectWait: on success there is a request, of this peer, with this handle. The caller has a reference to the NIC, which is
  * put if the thread is cancelled. Takes the NIC's lock.
@@ -155,13 +170,11 @@ enum message_code listeners_take(struct nic *nic, struct request *request);
 bool listeners_have_more(struct nic *nic, const struct discriminator *wanted);
 /* A thread accepts a request for this. Until it has done so requests are held, and after it they have a grace time. Or NULL. */
 struct listener *listener_accepts(struct nic *nic, const struct discriminator *wanted);
-void listener_has_accepted(struct nic *nic, struct listener *listener);
+void listener_has_accepted(struct listener *listener);
 /* For the agent: refuses requests and ends listeners whose time is over. Returns when to call it again. */
 int64_t listeners_serve(struct nic *nic);
 /* Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
 void listeners_close(struct nic *nic);
-/* Calls this for each discriminator that a thread waits for. */
-void listeners_tell(const struct nic *nic, void (*tell)(void *context, const struct discriminator *wanted), void *context);
 
 /* ---- hearing.c ---- */
 

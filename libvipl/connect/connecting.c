@@ -191,7 +191,7 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi)
 		listener = listener_accepts(nic, &request->conversation.wanted);
 		connection_accept(vi->connection, &request->conversation);
 		rc = await_result(vi, NULL); /* the connection knows how long a requester may take */
-		listener_has_accepted(nic, listener);
+		listener_has_accepted(listener);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	release_request(request, taken);

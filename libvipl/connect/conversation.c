@@ -17,12 +17,6 @@
 
 #define FAREWELL_NSEC (2 * NSEC_PER_SEC)
 
-/* Room for the descriptors that come with a message. */
-union control {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
-};
-
 static uint8_t version_of(const struct conversation *conversation)
 {
 	return conversation->watched.connector->device->version;
@@ -33,25 +27,14 @@ static uint8_t version_of(const struct conversation *conversation)
 int conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
 		     const struct discriminator *wanted, const struct description *description)
 {
-	union control control = {0};
 	struct message message;
-	struct iovec data = {&message, sizeof(message)};
-	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
 	ssize_t sent;
 
 	if (!fd_is_own(conversation->watched.fd))
 		return EPIPE;
 	message_write(&message, version_of(conversation), code, own, wanted, description);
-	if (description && description->fd_count) {
-		size_t size = description->fd_count * sizeof(int);
-
-		header.msg_control = &control;
-		header.msg_controllen = CMSG_SPACE(size);
-		control.header = (struct cmsghdr){
-			.cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-		memcpy(CMSG_DATA(&control.header), description->fds, size);
-	}
-	sent = sendmsg(conversation->watched.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sent = socket_send(conversation->watched.fd, &message, sizeof(message), description ? description->fds : NULL,
+			   description ? description->fd_count : 0);
 	/* There is always room for the few messages of a connection. So it is no loss if a part has to count as none. */
 	if (sent == (ssize_t)sizeof(message))
 		return 0;
@@ -134,7 +117,7 @@ static int end_of(int error)
 /* A whole message, of a socket that keeps messages apart. As conversation_hear(). */
 static int hear_local(struct conversation *conversation)
 {
-	union control control;
+	union socket_fds control; /* room for the descriptors that come with it */
 	struct iovec data = {&conversation->in, sizeof(conversation->in)};
 	struct msghdr message = {
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
@@ -275,10 +258,4 @@ void request_refuse(struct request *request, enum message_code last_word)
 {
 	conversation_end(&request->conversation, last_word);
 	free(request);
-}
-
-/* A requester says nothing more until it is answered. */
-bool request_stands(const struct request *request)
-{
-	return socket_is_quiet(&request->conversation.watched);
 }

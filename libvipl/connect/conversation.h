@@ -54,7 +54,5 @@ void conversation_end(struct conversation *conversation, int last_word);
 
 /* Ends and frees a request without a name. */
 void request_refuse(struct request *request, enum message_code last_word);
-/* False if the requester is known to have given up, or to be gone. */
-bool request_stands(const struct request *request);
 
 #endif

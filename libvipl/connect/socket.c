@@ -9,7 +9,7 @@
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
@@ -121,6 +121,22 @@ void socket_close(struct watched_socket *watched, bool at_once)
 	pthread_mutex_unlock(&lock);
 }
 
+ssize_t socket_send(int fd, void *data, size_t length, const int *fds, unsigned fd_count)
+{
+	const size_t size = fd_count * sizeof(int);
+	union socket_fds control = {
+		.header = {.cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec bytes = {data, length};
+	struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+
+	if (fd_count) {
+		memcpy(CMSG_DATA(&control.header), fds, size);
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(size);
+	}
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* ---- watched, and for how long ---- */
 
 int socket_watch(struct watched_socket *watched, unsigned events)
@@ -133,18 +149,13 @@ int socket_watch(struct watched_socket *watched, unsigned events)
 	return 0;
 }
 
-static void crowd_leave(struct watched_socket *watched)
-{
-	if (watched->crowd)
-		--*watched->crowd;
-	watched->crowd = NULL;
-}
-
 void socket_unwatch(struct watched_socket *watched)
 {
 	watch_end(watched->connector->device->event_fd, &watched->watch);
 	socket_set_deadline(watched, DEADLINE_NEVER);
-	crowd_leave(watched);
+	if (watched->crowd)
+		--*watched->crowd;
+	watched->crowd = NULL;
 }
 
 bool socket_is_quiet(const struct watched_socket *watched)

@@ -56,6 +56,12 @@ void socket_unwatch(struct watched_socket *watched);
 int socket_move(struct watched_socket *from, struct watched_socket *to);
 /* The other end has not gone, and has said nothing more. */
 bool socket_is_quiet(const struct watched_socket *watched);
+/* As sendmsg() without waiting, with so many descriptors, DESCRIPTION_FDS at most. */
+union socket_fds {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
+};
+ssize_t socket_send(int fd, void *data, size_t length, const int *fds, unsigned fd_count);
 /* Closes it, if there is one, and awaits nothing more. Over TCP `at_once`: without a rest of it in the system. */
 void socket_close(struct watched_socket *watched, bool at_once);
 

@@ -126,17 +126,11 @@ static void print_vi(FILE *out, const struct vi *vi)
 	fprintf(out, ", \"failure\": \"%s\"}\n", failure_name(atomic_load(&vi->failure)));
 }
 
-static void print_wanted(void *out, const struct discriminator *wanted)
-{
-	fputs("{\"waits_for\": \"", out);
-	print_discriminator(out, wanted);
-	fputs("\"}\n", out);
-}
-
 static void print_nic(FILE *out, const struct nic *nic)
 {
 	char host[INET6_ADDRSTRLEN];
 	const struct request *request;
+	const struct listener *listener;
 	unsigned requests = 0;
 	const struct vi *vi;
 
@@ -145,35 +139,18 @@ static void print_nic(FILE *out, const struct nic *nic)
 		requests++;
 	fprintf(out, "{\"nic\": \"%s\", \"host\": \"%s\", \"failed\": %s, \"regions\": %u, \"requests\": %u}\n",
 		nic->attributes.Name, host, atomic_load(&nic->failed) ? "true" : "false", nic->regions.used, requests);
-	listeners_tell(nic, print_wanted, out);
+	TAILQ_FOREACH(listener, &nic->listeners, in_nic) {
+		if (!listener->waiters)
+			continue;
+		fputs("{\"waits_for\": \"", out);
+		print_discriminator(out, &listener->wanted);
+		fputs("\"}\n", out);
+	}
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		print_vi(out, vi);
 }
 
-/* A byte, and the file if there is one. */
-static void send_file(int reader, int file)
-{
-	char unused = 0;
-	struct iovec byte = {&unused, 1};
-	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(file))] = {0};
-	struct msghdr message = {
-		.msg_iov = &byte,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(file));
-	*(int *)(void *)CMSG_DATA(header) = file;
-	if (file < 0)
-		message.msg_controllen = 0;
-	sendmsg(reader, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* the reader may be gone */
-}
-
-/* With a file in memory, or without one. */
+/* A byte, and a file in memory if there is one. */
 static void send_answer(const struct nic *nic, int reader)
 {
 	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), NULL);
@@ -185,7 +162,7 @@ static void send_answer(const struct nic *nic, int reader)
 		/* The seals tell the reader that the file does not change. */
 		is_whole = !fflush(out) && !ferror(out) && !fcntl(fd, F_ADD_SEALS, STATUS_SEALS);
 	}
-	send_file(reader, is_whole ? fd : -1);
+	socket_send(reader, &(char){0}, 1, &fd, is_whole); /* the reader may be gone */
 	if (out)
 		fclose(out);
 	else if (fd >= 0)
