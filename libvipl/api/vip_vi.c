@@ -7,7 +7,7 @@
 #include "connect/vis.h"
 #include "core/nic.h"
 #include "service/agent.h"
-#include "service/notify.h"
+#include "service/notifier.h"
 
 VIP_RETURN PVipCreateVi(VIP_NIC_HANDLE NicHandle, VIP_VI_ATTRIBUTES *ViAttribs,
 			VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,

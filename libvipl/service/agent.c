@@ -151,12 +151,6 @@ void agent_stand_in(struct nic *nic)
 		agent_wake(nic);
 }
 
-static void close_status(struct nic *nic)
-{
-	if (fd_is_own(nic->agent.status_fd))
-		strange_close_listener(nic->agent.status_fd);
-}
-
 /* 0 or errno. */
 static int watch_all(struct nic *nic)
 {
@@ -177,19 +171,14 @@ int agent_start(struct nic *nic)
 
 	if (error)
 		return error;
-	error = progress_start(nic);
-	if (error)
-		goto destroy_sleeper;
 	nic->agent.status_fd = fd_mark(status_open());
-	error = watch_all(nic);
+	error = progress_start(nic);
+	if (!error)
+		error = watch_all(nic);
 	if (!error)
 		error = thread_start(&nic->agent.thread, THREAD_OWN, run_agent, nic);
-	if (!error)
-		return 0;
-	close_status(nic);
-	progress_end(nic);
-destroy_sleeper:
-	sleeper_destroy(&nic->agent.sleeper);
+	if (error)
+		agent_free(nic);
 	return error;
 }
 
@@ -202,7 +191,8 @@ void agent_stop(struct nic *nic)
 
 void agent_free(struct nic *nic)
 {
-	close_status(nic);
+	if (fd_is_own(nic->agent.status_fd))
+		strange_close_listener(nic->agent.status_fd);
 	progress_end(nic);
 	sleeper_destroy(&nic->agent.sleeper);
 }

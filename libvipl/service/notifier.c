@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/nic.h"
-#include "notify.h"
 #include "trace/trace.h"
 
 #define START_RETRY_MSEC 100 /* until a thread that could not be started is tried again */

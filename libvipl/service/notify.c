@@ -11,8 +11,6 @@
  * but none while a handler runs, because the handler itself may destroy the object. A thread that destroys it waits here
  * for the end of the handler.
  */
-#include "notify.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -67,14 +65,16 @@ static int open_channels(struct notifier *notifier)
 }
 
 /* 0 or errno. */
-static int watch_channel(struct notifies *notifies, struct channel *channel)
+static int watch_channel(struct notifier *notifier, struct channel *channel)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
+	int error = open_channels(notifier), channels_fd = notifier->notifies.channels_fd;
 
-	if (!fd_is_own(notifies->channels_fd))
+	if (error)
+		return error;
+	if (!fd_is_own(channels_fd))
 		return EBADF;
-	if (!channel->watched &&
-	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+	if (!channel->watched && epoll_ctl(channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return errno;
 	channel->watched++;
 	return 0;
@@ -95,9 +95,7 @@ static int watch_cq(struct notifier *notifier, struct cq *cq, struct workqueue *
 	if (atomic_load(&cq->notifies.watched))
 		return 0;
 	if (cq->channel)
-		error = open_channels(notifier);
-	if (cq->channel && !error)
-		error = watch_channel(notifies, cq->channel);
+		error = watch_channel(notifier, cq->channel);
 	if (error)
 		return error;
 	cq->notifies.has_word = notifier->sleeps_at_words && notifies->words < FUTEX_MOST - 1;
