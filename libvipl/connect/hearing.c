@@ -21,7 +21,6 @@
 void connection_accept(struct connection *connection, struct conversation *client)
 {
 	struct conversation *conversation = &connection->conversation;
-	char host[INET6_ADDRSTRLEN];
 	bool is_refused;
 	int error;
 
@@ -43,8 +42,7 @@ void connection_accept(struct connection *connection, struct conversation *clien
 		connection_failed(connection, VIP_TIMEOUT, 0);
 		return;
 	}
-	host_text(&conversation->peer.host, host);
-	log_error_ratelimited("cannot accept a connection from %s: %s", host, failure(error));
+	log_error_ratelimited("cannot accept a connection from %s: %s", host_name(&conversation->peer.host), failure(error));
 	/* A client can come again; but the attempt that a peer asks for is over. */
 	is_refused = connection->target.own.peer_to_peer || error == EPROTO;
 	connection_failed(connection, VIP_ERROR_RESOURCE, is_refused ? MESSAGE_REJECT : MESSAGE_BUSY);

@@ -61,8 +61,7 @@ void notifier_destroy(struct notifier *notifier)
 	notifier_stop(notifier);
 	if (!notifier->has_thread) {
 		notifier_free(notifier);
-	} else if (notifier_is_caller(notifier)) {
-		notifier->orphaned = true;
+	} else if (notifier->self_stopped) {
 		pthread_detach(notifier->thread);
 	} else {
 		pthread_join(notifier->thread, NULL);
@@ -121,7 +120,7 @@ static bool deliver_error(struct notifier *notifier)
 static void *run_notifier(void *argument)
 {
 	struct notifier *notifier = argument;
-	bool orphaned;
+	bool frees;
 
 	thread_is_library = true;
 	pthread_mutex_lock(&notifier->lock);
@@ -133,9 +132,9 @@ static void *run_notifier(void *argument)
 		if (!worked && !notifier->stop)
 			notify_sleep(notifier, wakes);
 	}
-	orphaned = notifier->orphaned;
+	frees = notifier->self_stopped;
 	pthread_mutex_unlock(&notifier->lock);
-	if (orphaned)
+	if (frees)
 		notifier_free(notifier);
 	return NULL;
 }

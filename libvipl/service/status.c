@@ -65,10 +65,7 @@ static void print_discriminator(FILE *out, const struct discriminator *discrimin
 
 static void print_peer(FILE *out, const struct in6_addr *host, const struct discriminator *discriminator)
 {
-	char text[INET6_ADDRSTRLEN];
-
-	host_text(host, text);
-	fprintf(out, ", \"peer\": {\"host\": \"%s\", \"discriminator\": \"", text);
+	fprintf(out, ", \"peer\": {\"host\": \"%s\", \"discriminator\": \"", host_name(host));
 	print_discriminator(out, discriminator);
 	fputs("\"}", out);
 }
@@ -128,17 +125,16 @@ static void print_vi(FILE *out, const struct vi *vi)
 
 static void print_nic(FILE *out, const struct nic *nic)
 {
-	char host[INET6_ADDRSTRLEN];
 	const struct request *request;
 	const struct listener *listener;
 	unsigned requests = 0;
 	const struct vi *vi;
 
-	host_text(&nic->host, host);
 	TAILQ_FOREACH(request, &nic->requests, in_list)
 		requests++;
 	fprintf(out, "{\"nic\": \"%s\", \"host\": \"%s\", \"failed\": %s, \"regions\": %u, \"requests\": %u}\n",
-		nic->attributes.Name, host, atomic_load(&nic->failed) ? "true" : "false", nic->regions.used, requests);
+		nic->attributes.Name, host_name(&nic->host), atomic_load(&nic->failed) ? "true" : "false", nic->regions.used,
+		requests);
 	TAILQ_FOREACH(listener, &nic->listeners, in_nic) {
 		if (!listener->waiters)
 			continue;
