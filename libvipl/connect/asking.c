@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attempts to connect: asking for a listener, at one place of the discriminator after the other, and again after a pause. Until
- * the answer comes the endpoint is only prepared, so posted receives outlive every failure. The end of every attempt is here, too,
- * also of an end that is asked.
+ * Asking for a listener, at one place of the discriminator after the other, and again after a pause. Until the answer comes the
+ * endpoint is only prepared, so posted receives outlive every failure. The end of each attempt is here, too.
  */
 #include <errno.h>
 #include <string.h>
@@ -96,7 +95,7 @@ static bool is_under_way(const struct connection *connection)
 	return connection->stage != UNCONNECTED && connection->stage != CONNECTED;
 }
 
-/* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
+/* A peer that has been accepted just before does not get VIP_TIMEOUT: then its connection is lost at once. */
 void connection_expire(struct connection *connection)
 {
 	struct watch *watch = &connection->conversation.watched.watch;
@@ -113,10 +112,7 @@ void connection_expire(struct connection *connection)
 
 /* ---- no answer ---- */
 
-/*
- * There may be a listener, or may be one later. A dead host may come to life, and a peer may ask, as long as the caller has time;
- * else the grace time counts.
- */
+/* A dead host may come to life, and a peer may ask, as long as the caller has time; else the grace time counts. */
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
 	if (reason == VIP_TIMEOUT || connection->target.own.peer_to_peer || clock_nsec() < connection->grace_ends) {

@@ -97,10 +97,7 @@ void connection_has_grace(struct connection *connection);
 void connection_decided(struct connection *connection);
 /* One try has failed for this reason, and the VI has withdrawn it. The attempt is over, or goes on. */
 void connection_withdrawn(struct connection *connection, VIP_RETURN reason, bool goes_on);
-/*
- * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
- * end, or its host, is gone, or the system lacks something.
- */
+/* Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result. */
 int connection_raise(struct connection *connection, bool accepts);
 VIP_RETURN raising_result(int error);
 /* Says this, with what the VI and its data path are. 0 or errno, as of conversation_say(). */
@@ -114,8 +111,8 @@ void connection_destroy(struct connection *connection);
 /* ---- asking.c: each attempt ends by vi_connected() or vi_withdraw(), perhaps before the call that begins it returns ---- */
 
 /*
- * Asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a host that has not
- * answered, and a peer, until the deadline of the target. True: it asks again in less than a second.
+ * Asks until the grace time is over; a host that has not answered, and a peer, until the deadline of the target. True: it asks again
+ * in less than a second.
  */
 bool connection_ask(struct connection *connection);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
@@ -123,16 +120,13 @@ void connection_routed(struct connection *connection);
 /* The ends are connected. */
 void connection_succeeded(struct connection *connection);
 /*
- * The attempt has failed with this result; but a peer that vanished amid connecting may come back while there is time, and a
- * server that did not hear the answer in its time. The other end hears the last word, if it is not 0.
+ * The attempt has failed with this result; but while there is time a peer that vanished amid connecting may come back, and so may a
+ * server that did not hear the answer. The other end hears the last word, if it is not 0.
  */
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* Gives up an attempt. */
 void connection_cancel(struct connection *connection, VIP_RETURN reason);
-/*
- * The same at the deadline: VIP_NO_MATCH if a client's last answers said that there is no listener, and what is under way is too
- * young for an answer; else VIP_TIMEOUT.
- */
+/* The same at the deadline: VIP_NO_MATCH if that was the last answer, and what is under way is too young for one; else VIP_TIMEOUT. */
 void connection_expire(struct connection *connection);
 /* Somebody listens at another place, or not. */
 void asking_looked(struct watch *look);
@@ -158,10 +152,7 @@ struct listener {
 	int64_t missed_at;	 /* when the last request came for which no thread waited */
 };
 
-/*
- * VipConnectWait: on success there is a request, of this peer, with this handle. The caller has a reference to the NIC, which is
- * put if the thread is cancelled. Takes the NIC's lock.
- */
+/* VipConnectWait. Takes the NIC's lock, and the caller's reference to the NIC if the thread is cancelled. */
 VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
 			  struct connect_info *peer, VIP_CONN_HANDLE *handle);
 /* A client's request has come. Returns how to refuse it, or 0: it is held. */
@@ -201,7 +192,7 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi);
 bool request_reject(struct request *request);
 /*
  * VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. The target's `own` needs its host, discriminator and
- * peer_to_peer alone. The caller has a reference to the VI. If a thread that waits is cancelled, it puts the reference, and unlocks.
+ * peer_to_peer alone. If a thread that waits is cancelled, it puts the caller's reference to the VI, and unlocks.
  */
 VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
 /* The result of VipConnectPeerRequest is still to come. The lock need not be held. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attempts to connect, from VIP_STATE_CONNECT_PENDING to their result: of a client, of a peer-to-peer connection, and of a VI that
- * accepts a request; and the end of them all.
+ * Attempts to connect, until their results: of clients, of VIs that accept a request, and of peers; and the end of them all.
  *
- * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
- * end with the lesser address asks as a client does; the other end listens, and takes the request that
- * comes from the end that it asks for. So requests never cross.
+ * In a peer-to-peer connection the end with the lesser address asks as a client does, and the other one listens, and takes the
+ * request of the end that it asks for. So requests never cross.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -138,10 +136,7 @@ static struct nic *nic_of(const struct request *request)
 	return request->conversation.watched.connector->nic;
 }
 
-/*
- * The NIC's lock is held. The thread that retires the handle answers the request; false when another
- * thread was first.
- */
+/* The NIC's lock is held. The thread that retires the handle answers the request. False: another thread was first. */
 static bool take_request(struct request *request)
 {
 	if (!object_retire(&request->object))

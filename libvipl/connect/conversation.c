@@ -53,10 +53,7 @@ void conversation_close_fds(struct conversation *conversation)
 	described->fd_count = 0;
 }
 
-/*
- * Returns false if there are too many, or one that no process of this library sends: that is closed, and not by this thread.
- * MSG_CTRUNC stays if this process could not take one.
- */
+/* False: too many, or one that this library does not send, which another thread closes. MSG_CTRUNC: one could not be taken. */
 static bool take_fds(struct conversation *conversation, struct msghdr *message, uid_t user)
 {
 	const struct device_ops *ops = connector_ops(conversation->watched.connector);
@@ -208,8 +205,8 @@ static void farewell_expired(struct watched_socket *farewell)
 }
 
 /*
- * Whoever closes a TCP connection first keeps its port busy for a minute. A reset would avoid that, and could overtake what was
- * said. So each end says DISCONNECT, and resets when it has heard the other one, or a reset.
+ * Whoever closes a TCP connection first keeps its port busy for a minute. A reset avoids that, but may overtake what was said. So
+ * each end says DISCONNECT, and resets when it has heard the other one, or a reset.
  */
 static void farewell_ready(struct watch *watch)
 {

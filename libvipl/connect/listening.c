@@ -2,11 +2,9 @@
 /*
  * Listening, and the requests that come, until VipConnectWait returns them.
  *
- * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a wait the NIC still listens,
- * and while a thread is in VipConnectAccept, for as long as a requester makes it wait, no grace time passes. The NIC holds the
- * requests that come during an accept, or in the first part of that time, for the next wait, which takes the oldest one whose
- * requester is still there. Later, or when it holds too many, it answers a requester that the server is busy. The requester asks
- * again, and so also finds other servers that wait for the same discriminator.
+ * Servers accept and prepare between two waits. The NIC listens on for the grace time after a wait, and during an accept, in which
+ * no grace time passes. It holds the requests that come during an accept, or in the first part of that time, for the next wait.
+ * Later, or when it holds too many, it answers that the server is busy. The requester asks again, and so finds other servers, too.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The sockets of a NIC's connections: how they are made, what TCP does for them, when they expire, how they are closed, and what a
- * forked child does with them.
- */
+/* The sockets of a NIC's connections: making and closing them, what TCP does for them, their deadlines, and forked children. */
 #include "socket.h"
 
 #include <errno.h>
@@ -260,9 +257,8 @@ static bool is_own_host(const struct in6_addr *host)
 }
 
 /*
- * Where the host has several interfaces in a network, the system may send by any. But the connection is to end with the way that
- * data takes. This needs Linux 5.7 or privilege, and without it the connection does without. Within a host packets go by no
- * interface.
+ * Where several interfaces are in a network, the system may send by any. But the connection is to end with the way that data takes.
+ * Without Linux 5.7 or privilege it does without. Within a host packets go by no interface.
  */
 static void keep_to_interface(const struct watched_socket *watched, const struct in6_addr *host)
 {

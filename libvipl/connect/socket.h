@@ -79,8 +79,8 @@ void crowd_end(struct connector *connector, unsigned *crowd);
 void socket_prepare(const struct watched_socket *watched, const struct in6_addr *host);
 
 /*
- * Ends what has taken too long, and asks again after pauses. Returns when to call it again, not before other threads have had the
- * NIC's lock for as long as this has taken; but earlier if an attempt begins.
+ * Ends what has taken too long, and asks again after pauses. Returns when to call it again, unless an attempt begins: not before
+ * other threads have had the NIC's lock for as long as this has taken.
  */
 int64_t connector_serve(struct connector *connector);
 

@@ -101,8 +101,8 @@ void vi_hold_sends(struct vi *vi)
 }
 
 /*
- * Whether an endpoint that has stopped has flushed its work requests, or has had its time for it: the rest is flushed above the
- * device. Kernels have failed when a queue pair was reset with requests under way.
+ * Whether an endpoint that has stopped has flushed, or has had its time for it. The rest is flushed above the device. Kernels have
+ * failed when a queue pair was reset with requests under way.
  */
 static bool has_flushed(struct vi *vi, bool receives_too, int64_t deadline)
 {

@@ -95,10 +95,7 @@ static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive
 	if (!send_cq)
 		return VIP_ERROR_RESOURCE;
 	atomic_store(&send_cq->has_sends, true);
-	/*
-	 * Both queues share a channel, because usually one thread waits for both. VIs do not share one, because they would
-	 * wake each other's threads.
-	 */
+	/* One thread usually waits for both queues, so they share a channel. VIs would wake each other's threads. */
 	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
 			    RECEIVE_DEPTH);
 	if (!receive_cq)
@@ -237,10 +234,7 @@ static bool same_endpoint(const struct vi *vi, const VIP_VI_ATTRIBUTES *wanted,
 	       tag->domain == vi->tag->domain;
 }
 
-/*
- * Posting reads these members with the queue's lock, completing with the CQ's, and all other code with the NIC's, which the
- * caller holds. The device has no descriptor, so no receive is lost.
- */
+/* Posting reads these with the queue's lock, completing with the CQ's. The device has no descriptor, so no receive is lost. */
 static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct tag *tag,
 		   struct device_endpoint *endpoint)
 {

@@ -27,10 +27,7 @@
 /* What the agent sleeps for, beside being woken. */
 enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
-/*
- * Submits the backlogs of the NIC's CQs, because the program may not poll. Returns the msec until it has to be called again, or
- * -1. The pauses become longer while that makes no progress.
- */
+/* Submits backlogs, as the program may not poll. Returns the msec until the next call, longer while it is in vain, or -1. */
 static int serve_cqs(struct nic *nic)
 {
 	bool backlogs = false, progress = false, may_skip = nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC;

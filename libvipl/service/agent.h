@@ -12,8 +12,8 @@ void agent_stop(struct nic *nic);
 void agent_free(struct nic *nic);
 
 /*
- * For calls in which a program polls: does what the agent has to do, if the agent has not done it lately. No lock is
- * held. A real-time program that polls on its only processor keeps the agent from it.
+ * For calls in which a program polls, with no lock held: does the agent's work, if the agent has not lately, because a real-time
+ * program polls on its only processor.
  */
 void agent_stand_in(struct nic *nic);
 

@@ -29,20 +29,14 @@ struct notifier *notifier_create(VIP_NIC_HANDLE nic, bool has_words);
 void notifier_stop(struct notifier *notifier);
 /* Waits for a handler that runs, unless it is the caller. */
 void notifier_destroy(struct notifier *notifier);
-/*
- * VipSendNotify, VipRecvNotify, VipCQNotify: the thread calls the handler for a completion of the queue, which has this CQ of
- * its own, or, if that is NULL, for an entry of the CQ. VIP_SUCCESS, or what these say.
- */
+/* VipSendNotify and VipRecvNotify, of a queue that has this CQ of its own; or, with NULL, VipCQNotify. What these return. */
 VIP_RETURN notifier_add(struct cq *cq, struct workqueue *queue, const struct notify *wanted);
 /* [nic] For the agent: starts the thread if errors wait for it. Returns msec until it has to be called again, or -1. */
 int notifier_serve(struct notifier *notifier);
 
 /* ---- notify.c ---- */
 
-/*
- * The object is retired. On return no handler waits for it, and no handler about it runs, except the
- * caller, and except while a handler closes the NIC.
- */
+/* The object is retired. On return no handler waits for it, and none about it runs, but the caller, or one that closes the NIC. */
 void notify_cancel_vi(struct vi *vi);
 void notify_cancel_cq(struct cq *cq);
 
@@ -62,10 +56,7 @@ VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue
 void notify_cancel_all(struct notifier *notifier);
 /* On the notifier's thread: sleeps at the channels or words of CQs, unless it has been woken since `wakes`. */
 void notify_sleep(struct notifier *notifier, uint32_t wakes);
-/*
- * On the notifier's thread: looks at a CQ that has something new, and calls a handler if there is a
- * completion. The lock is released meanwhile. False when nothing is new.
- */
+/* There, too: looks at a CQ with news, and calls a handler if there is a completion, unlocked meanwhile. False: no news. */
 bool notify_deliver(struct notifier *notifier);
 
 #endif

@@ -2,14 +2,12 @@
 /*
  * Handlers that wait for completions.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the
- * notifier's thread sleeps on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any
- * sleeper this thread takes, arms the CQ, and takes again. It takes nothing at any other time, so other threads that take from the
- * same queue notice no difference.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the notifier's thread
+ * sleeps on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any sleeper this thread
+ * takes, arms the CQ, and takes again, and nothing at any other time.
  *
- * The VI or CQ that a handler is about may be destroyed at any time. The notifier's thread holds a reference while it takes,
- * but none while a handler runs, because the handler itself may destroy the object. A thread that destroys it waits here
- * for the end of the handler.
+ * The notifier's thread has a reference to the VI or CQ while it takes, but none while a handler runs, because that may destroy it.
+ * Another thread that destroys it waits here for the end of the handler.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -211,8 +209,8 @@ static unsigned collect_words(struct notifier *notifier, uint32_t wakes, struct 
 }
 
 /*
- * Whoever wakes one thread at a word may have found this one there, which now calls a handler for another CQ, or for an error. The
- * kernel names only one of the words. So the threads that sleep at the others look.
+ * Whoever wakes one thread may have found this one, which now calls a handler for another CQ, or for an error. The kernel names only
+ * one of the words. So the threads that sleep at the others look.
  */
 static void pass_on(struct cq *cq)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The status of a NIC for an operator. Each NIC listens on a socket with an abstract name. The agent answers a reader with a
- * file in memory: a line of JSON about the NIC, one about each discriminator that a thread waits for, and one about each VI. It
- * reads the queues' indices without their locks, so posting and completing cost no more.
+ * The status of a NIC for an operator: an abstract socket, at which the agent answers a reader with a file in memory. It has lines of
+ * JSON about the NIC, each discriminator that a thread waits for, and each VI. Queues' indices are read without their locks.
  */
 #include "status.h"
 
@@ -74,10 +73,7 @@ static void print_queue(FILE *out, const char *key, const struct workqueue *queu
 {
 	/* In this order, since a completion may come between the two. */
 	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
-	/*
-	 * Handlers that wait at a CQ count as one waiter, but not as a thread of the program. `watched` is true only while
-	 * they are counted.
-	 */
+	/* Handlers at a CQ count as one waiter, but not as a thread. `watched` is true only while they are counted. */
 	bool watched = atomic_load(&queue->cq->notifies.watched);
 	unsigned waiters = atomic_load(&queue->cq->waiters);
 

@@ -9,10 +9,7 @@ struct nic;
 
 /* Returns a socket that is readable when a reader has come, or -1. A NIC does without it. */
 int status_open(void);
-/*
- * [nic] Answers one reader, if it is this user or root. Does not wait. Returns false if a reader is there and cannot be
- * accepted now.
- */
+/* [nic] Answers one reader, if it is this user or root, without waiting. False: one is there and cannot be accepted now. */
 bool status_serve(struct nic *nic, int listener);
 
 #endif
