@@ -13,10 +13,6 @@
 #include "connect.h"
 #include "vis.h"
 
-#ifndef IP_BIND_ADDRESS_NO_PORT
-#define IP_BIND_ADDRESS_NO_PORT 24
-#endif
-
 #define FIRST_PAUSE NSEC_PER_MSEC
 
 /* What has been asked and is younger may still be answered that there is no listener, also on a busy machine. */

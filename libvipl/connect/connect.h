@@ -111,8 +111,8 @@ void connection_destroy(struct connection *connection);
 /* ---- asking.c: each attempt ends by vi_connected() or vi_withdraw(), perhaps before the call that begins it returns ---- */
 
 /*
- * Asks until the grace time is over; a host that has not answered, and a peer, until the deadline of the target. True: it asks again
- * in less than a second.
+ * Asks until the grace time is over; a host that has not answered, and a peer, until the target's deadline. True: it asks again in
+ * less than a second.
  */
 bool connection_ask(struct connection *connection);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
@@ -126,7 +126,7 @@ void connection_succeeded(struct connection *connection);
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* Gives up an attempt. */
 void connection_cancel(struct connection *connection, VIP_RETURN reason);
-/* The same at the deadline: VIP_NO_MATCH if that was the last answer, and what is under way is too young for one; else VIP_TIMEOUT. */
+/* The same at the deadline: VIP_NO_MATCH if that was the last answer and what is under way is too young for one, or VIP_TIMEOUT. */
 void connection_expire(struct connection *connection);
 /* Somebody listens at another place, or not. */
 void asking_looked(struct watch *look);

@@ -40,8 +40,8 @@ bool conversation_take_wake(struct conversation *conversation);
 void conversation_close_fds(struct conversation *conversation);
 
 /*
- * Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. SILENCE, over a network: the
- * other end may say the last word first.
+ * Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. SILENCE, over a network:
+ * the other end may say the last word first.
  */
 enum { SILENCE = -1 };
 void conversation_end(struct conversation *conversation, int last_word);

@@ -15,7 +15,6 @@
 #include "connect/vis.h"
 #include "core/nic.h"
 #include "notifier.h"
-#include "status.h"
 
 /* Between two looks at CQs whose queues have backlogs. */
 #define FIRST_BACKLOG_MSEC   1

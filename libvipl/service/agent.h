@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The NIC's service thread: connection events, the device's asynchronous events. */
+/* The NIC's service thread: connection events, the device's asynchronous events, and its answers to vip_stat. */
 #ifndef VIPL_AGENT_H
 #define VIPL_AGENT_H
+
+#include <stdbool.h>
 
 struct nic;
 
@@ -16,5 +18,12 @@ void agent_free(struct nic *nic);
  * program polls on its only processor.
  */
 void agent_stand_in(struct nic *nic);
+
+/* ---- status.c ---- */
+
+/* Returns a socket that is readable when a reader has come, or -1. A NIC does without it. */
+int status_open(void);
+/* [nic] Answers one reader, if it is this user or root, without waiting. False: one is there and cannot be accepted now. */
+bool status_serve(struct nic *nic, int listener);
 
 #endif

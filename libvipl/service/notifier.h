@@ -43,7 +43,7 @@ void notify_cancel_cq(struct cq *cq);
 void notifies_init(struct notifies *notifies);
 void notifies_free(struct notifies *notifies);
 
-/* All of these: the notifier's lock is held. */
+/* All of these: the notifier's lock is held; it is released while a handler runs. */
 
 /* Is a handler the caller? */
 static inline bool notifier_is_caller(const struct notifier *notifier)
@@ -56,7 +56,7 @@ VIP_RETURN notify_add(struct notifier *notifier, struct cq *cq, struct workqueue
 void notify_cancel_all(struct notifier *notifier);
 /* On the notifier's thread: sleeps at the channels or words of CQs, unless it has been woken since `wakes`. */
 void notify_sleep(struct notifier *notifier, uint32_t wakes);
-/* There, too: looks at a CQ with news, and calls a handler if there is a completion, unlocked meanwhile. False: no news. */
+/* On the same thread: looks at a CQ that has news, and calls a handler if there is a completion. False: there are no news. */
 bool notify_deliver(struct notifier *notifier);
 
 #endif

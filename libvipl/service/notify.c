@@ -2,9 +2,9 @@
 /*
  * Handlers that wait for completions.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the notifier's thread
- * sleeps on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any sleeper this thread
- * takes, arms the CQ, and takes again, and nothing at any other time.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the notifier sleeps
+ * on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any sleeper it takes, arms the CQ,
+ * and takes again, and nothing at any other time.
  *
  * The notifier's thread has a reference to the VI or CQ while it takes, but none while a handler runs, because that may destroy it.
  * Another thread that destroys it waits here for the end of the handler.
@@ -209,8 +209,8 @@ static unsigned collect_words(struct notifier *notifier, uint32_t wakes, struct 
 }
 
 /*
- * Whoever wakes one thread may have found this one, which now calls a handler for another CQ, or for an error. The kernel names only
- * one of the words. So the threads that sleep at the others look.
+ * Whoever wakes one thread may have found this one, which calls a handler for another CQ, or for an error. The kernel names only
+ * one of the words, so the threads that sleep at the others look.
  */
 static void pass_on(struct cq *cq)
 {

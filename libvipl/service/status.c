@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The status of a NIC for an operator: an abstract socket, at which the agent answers a reader with a file in memory. It has lines of
- * JSON about the NIC, each discriminator that a thread waits for, and each VI. Queues' indices are read without their locks.
+ * The status of a NIC for an operator: an abstract socket, at which the agent answers a reader with a file in memory. This has lines
+ * of JSON about the NIC, each discriminator that a thread waits for, and each VI. Queues' indices are read without their locks.
  */
-#include "status.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,6 +16,7 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/closer.h"
+#include "agent.h"
 #include "base/user.h"
 #include "connect/connect.h"
 #include "core/nic.h"
