@@ -162,17 +162,12 @@ static void accept_one(struct watch *watch)
 
 /* ---- listening ---- */
 
-static bool is_same_place(const struct place *a, const struct place *b)
-{
-	return a->length == b->length && !memcmp(&a->address, &b->address, a->length);
-}
-
 static struct acceptor *find_acceptor(struct connector *connector, const struct place *first)
 {
 	struct acceptor *acceptor;
 
 	LIST_FOREACH(acceptor, &connector->acceptors, in_connector)
-		if (is_same_place(&acceptor->first, first))
+		if (acceptor->first.length == first->length && !memcmp(&acceptor->first.address, &first->address, first->length))
 			return acceptor;
 	return NULL;
 }

@@ -218,14 +218,10 @@ void disconnect(struct vi *vi)
 {
 	const VIP_VI_STATE state = atomic_load(&vi->state);
 
-	if (state == VIP_STATE_CONNECT_PENDING) { /* another thread or the agent waits for the result */
+	if (state == VIP_STATE_CONNECT_PENDING) /* another thread or the agent waits for the result */
 		connection_cancel(vi->connection, VIP_INVALID_STATE);
-		vi->ending.flushes = true;
-		if (vi->ending.stage == ENDING_NOT)
-			workqueue_flush(&vi->receive);
-	} else if (state != VIP_STATE_IDLE) {
+	else if (state != VIP_STATE_IDLE)
 		vi_disconnect(vi);
-	}
 	atomic_store(&vi->connection->is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
 	vi_await_end(vi);
 }

@@ -86,7 +86,7 @@ static void finish_withdrawal(struct vi *vi)
 	take_all_completions(vi);
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
 	if (!goes_on || !vi_offer(vi)) {
-		if (vi->ending.flushes)
+		if (vi->ending.result == VIP_INVALID_STATE) /* VipDisconnect has ended it; else they stay posted */
 			workqueue_flush(&vi->receive);
 		atomic_store(&vi->state, VIP_STATE_IDLE);
 		vi_decide(vi, goes_on ? VIP_ERROR_RESOURCE : vi->ending.result);
@@ -259,7 +259,6 @@ void vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
 	vi->ending.result = result;
 	vi->ending.goes_on = goes_on;
 	if (vi->ending.stage == ENDING_NOT) {
-		vi->ending.flushes = false;
 		workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
 		workqueue_flush(&vi->send);
 		workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
