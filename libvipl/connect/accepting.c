@@ -167,7 +167,8 @@ static struct acceptor *find_acceptor(struct connector *connector, const struct 
 	struct acceptor *acceptor;
 
 	LIST_FOREACH(acceptor, &connector->acceptors, in_connector)
-		if (acceptor->first.length == first->length && !memcmp(&acceptor->first.address, &first->address, first->length))
+		if (acceptor->first.length == first->length &&
+		    !memcmp(&acceptor->first.address, &first->address, first->length))
 			return acceptor;
 	return NULL;
 }

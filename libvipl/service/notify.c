@@ -209,40 +209,34 @@ static unsigned collect_words(struct notifier *notifier, uint32_t wakes, struct 
 }
 
 /*
- * Whoever wakes one thread may have found this one, which calls a handler for another CQ, or for an error. The kernel names only
- * one of the words, so the threads that sleep at the others look.
+ * The thread was woken at the word of this place, or nobody has woken it: -1. The lock is held. Whoever wakes one thread may have
+ * found this one, which calls a handler for an error or another CQ. The kernel names only one of the words, at which we look first,
+ * so the threads that sleep at the others look.
  */
-static void pass_on(struct cq *cq)
+static void note_wake(struct notifier *notifier, int place)
 {
-	if (atomic_load(&cq->waiters) > 1)
-		cq->ops->cq_wake(cq->device_cq, true);
-}
-
-/* The thread was woken at the word of this place, perhaps also at others. It looks there first. The lock is held. */
-static void note_wake(struct notifier *notifier, unsigned place)
-{
-	struct notifies *notifies = &notifier->notifies;
 	const bool has_errors = !STAILQ_EMPTY(&notifier->errors.pending); /* they come first */
 	struct cq *cq, *woken = NULL;
 
-	TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched) {
-		if (cq->notifies.place == place && place)
+	TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched) {
+		if (!cq->notifies.place) /* also where a CQ is watched since */
+			continue;
+		if (cq->notifies.place == (unsigned)place)
 			woken = cq;
-		if (cq->notifies.place && (cq != woken || has_errors))
-			pass_on(cq);
+		cq->notifies.look |= place < 0 || cq == woken;
+		if (place >= 0 && (cq != woken || has_errors) && atomic_load(&cq->waiters) > 1)
+			cq->ops->cq_wake(cq->device_cq, true);
 	}
-	if (!woken)
-		return;
-	woken->notifies.look = true;
-	TAILQ_REMOVE(&notifies->watched, woken, notifies.in_watched);
-	TAILQ_INSERT_HEAD(&notifies->watched, woken, notifies.in_watched);
+	if (woken) {
+		TAILQ_REMOVE(&notifier->notifies.watched, woken, notifies.in_watched);
+		TAILQ_INSERT_HEAD(&notifier->notifies.watched, woken, notifies.in_watched);
+	}
 }
 
 static void sleep_at_words(struct notifier *notifier, uint32_t wakes)
 {
 	struct futex_word words[FUTEX_MOST];
 	unsigned count = collect_words(notifier, wakes, words);
-	struct cq *cq;
 	int place;
 
 	pthread_mutex_unlock(&notifier->lock);
@@ -250,12 +244,7 @@ static void sleep_at_words(struct notifier *notifier, uint32_t wakes)
 	if (place < 0 && errno != EAGAIN && errno != EFAULT && errno != EINTR && errno != ETIMEDOUT)
 		futex_rest(REFUSED_NSEC);
 	pthread_mutex_lock(&notifier->lock);
-	/* Of the CQs that are watched since, none has a place. */
-	if (place >= 0)
-		note_wake(notifier, (unsigned)place);
-	else
-		TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched)
-			cq->notifies.look |= cq->notifies.place > 0;
+	note_wake(notifier, place);
 }
 
 void notify_sleep(struct notifier *notifier, uint32_t wakes)
