@@ -4,7 +4,6 @@
  * endpoint is only prepared, so posted receives outlive every failure. The end of each attempt is here, too.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/container.h"
 #include "base/deadline.h"

@@ -192,16 +192,11 @@ int conversation_hear(struct conversation *conversation)
 
 /* ---- ending ---- */
 
-/* Unless `at_once`, the system goes on with saying the last word. */
-static void leave(struct watched_socket *farewell, bool at_once)
+/* Unless the other end has spoken, or is gone, the system goes on with saying the last word. */
+static void leave(struct watched_socket *farewell)
 {
-	socket_close(farewell, at_once);
+	socket_close(farewell, !socket_is_quiet(farewell));
 	free(farewell);
-}
-
-static void farewell_expired(struct watched_socket *farewell)
-{
-	leave(farewell, false);
 }
 
 /*
@@ -213,7 +208,7 @@ static void farewell_ready(struct watch *watch)
 	struct watched_socket *farewell = container_of(watch, struct watched_socket, watch);
 
 	if (!socket_is_quiet(farewell))
-		leave(farewell, true);
+		leave(farewell);
 }
 
 /* The last word has been said over this socket, which is closed when the other end has heard it. */
@@ -225,9 +220,9 @@ static void bid_farewell(struct watched_socket *watched)
 		socket_close(watched, false);
 		return;
 	}
-	socket_init(farewell, watched->connector, farewell_ready, farewell_expired);
+	socket_init(farewell, watched->connector, farewell_ready, leave);
 	if (socket_move(watched, farewell)) {
-		leave(farewell, false);
+		leave(farewell);
 		return;
 	}
 	socket_set_time(farewell, FAREWELL_NSEC);

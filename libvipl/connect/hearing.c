@@ -78,27 +78,29 @@ static bool listens_for(const struct connection *connection, const struct conver
 	       host_equal(&target->host, &client->peer.host);
 }
 
-/* The request of a peer has come, and is taken. False: no connection listens for it. */
-static bool connection_meet(struct connector *connector, struct request *request)
+/* A request has come. Returns how to refuse it, or 0: it is taken. A peer's names one VI, and servers take any client. */
+static enum message_code arrived(struct request *request)
 {
 	struct conversation *client = &request->conversation;
+	struct connector *connector = client->watched.connector;
 	const struct connect_info *own;
 	struct connection *connection;
 
+	if (!client->peer.peer_to_peer)
+		return listeners_take(connector->nic, request);
 	TAILQ_FOREACH(connection, &connector->listening, in_listening)
 		if (listens_for(connection, client))
 			break;
 	if (!connection)
-		return false;
+		return MESSAGE_NO_MATCH;
 	own = &connection->target.own;
-	if (connection_check(own->reliability, own->max_transfer, &client->peer) == VIP_SUCCESS) {
-		connection_accept(connection, client);
-		free(request);
-	} else {
-		request_refuse(request, MESSAGE_REJECT);
+	if (connection_check(own->reliability, own->max_transfer, &client->peer) != VIP_SUCCESS) {
 		connection_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+		return MESSAGE_REJECT;
 	}
-	return true;
+	connection_accept(connection, client);
+	free(request);
+	return 0;
 }
 
 /* ---- the end ---- */
@@ -190,15 +192,6 @@ struct connection *connection_create(struct connector *connector, struct vi *vi)
 }
 
 /* ---- all of a NIC ---- */
-
-static enum message_code arrived(struct request *request)
-{
-	struct connector *connector = request->conversation.watched.connector;
-
-	if (request->conversation.peer.peer_to_peer) /* it names one VI, and servers take any client */
-		return connection_meet(connector, request) ? 0 : MESSAGE_NO_MATCH;
-	return listeners_take(connector->nic, request);
-}
 
 struct connector *connector_open(struct nic *nic, struct device *device)
 {

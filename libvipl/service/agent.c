@@ -3,7 +3,6 @@
 #include "agent.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -147,30 +146,22 @@ void agent_stand_in(struct nic *nic)
 		agent_wake(nic);
 }
 
-/* 0 or errno. */
-static int watch_all(struct nic *nic)
-{
-	struct sleeper *sleeper = &nic->agent.sleeper;
-	int error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
-
-	if (!error)
-		error = sleeper_watch(sleeper, CHANNELS, nic->progress.channels_fd);
-	if (!error)
-		error = sleeper_watch(sleeper, STATUS, nic->agent.status_fd);
-	return error;
-}
-
 int agent_start(struct nic *nic)
 {
 	const int always_fd = nic->notifier->sleeps_at_words ? -1 : nic->notifier->sleeper.always_fd;
-	int error = sleeper_init(&nic->agent.sleeper, always_fd);
+	struct sleeper *sleeper = &nic->agent.sleeper;
+	int error = sleeper_init(sleeper, always_fd);
 
 	if (error)
 		return error;
 	nic->agent.status_fd = fd_mark(status_open());
 	error = progress_start(nic);
 	if (!error)
-		error = watch_all(nic);
+		error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
+	if (!error)
+		error = sleeper_watch(sleeper, CHANNELS, nic->progress.channels_fd);
+	if (!error)
+		error = sleeper_watch(sleeper, STATUS, nic->agent.status_fd);
 	if (!error)
 		error = thread_start(&nic->agent.thread, THREAD_OWN, run_agent, nic);
 	if (error)

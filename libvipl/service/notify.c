@@ -3,8 +3,8 @@
  * Handlers that wait for completions.
  *
  * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the notifier sleeps
- * on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any sleeper it takes, arms the CQ,
- * and takes again, and nothing at any other time.
+ * on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any sleeper it takes, arms the
+ * CQ, and takes again, and nothing at any other time.
  *
  * The notifier's thread has a reference to the VI or CQ while it takes, but none while a handler runs, because that may destroy it.
  * Another thread that destroys it waits here for the end of the handler.

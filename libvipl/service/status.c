@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The status of a NIC for an operator: an abstract socket, at which the agent answers a reader with a file in memory. This has lines
- * of JSON about the NIC, each discriminator that a thread waits for, and each VI. Queues' indices are read without their locks.
+ * The status of a NIC for an operator: an abstract socket, at which the agent answers a reader with a file in memory. This has
+ * lines of JSON about the NIC, each discriminator that a thread waits for, and each VI. Queues are read without their locks.
  */
 #include <errno.h>
 #include <fcntl.h>
