@@ -4,7 +4,7 @@
 #include "core/cq.h"
 #include "core/nic.h"
 #include "core/object_at.h"
-#include "service/notify.h"
+#include "service/notifier.h"
 
 struct cq_taking {
 	struct cq *cq;

@@ -3,8 +3,7 @@
 #include "pvip.h"
 #include "base/deadline.h"
 #include "base/log.h"
-#include "connect/connecting.h"
-#include "connect/listening.h"
+#include "connect/connect.h"
 #include "core/nic.h"
 #include "service/agent.h"
 

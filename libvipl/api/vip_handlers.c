@@ -3,7 +3,6 @@
 #include "pvip.h"
 #include "core/nic.h"
 #include "service/notifier.h"
-#include "service/notify.h"
 
 VIP_RETURN PVipErrorCallback(struct nic *nic, VIP_PVOID Context, VIP_ERROR_HANDLER Handler)
 {

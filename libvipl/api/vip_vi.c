@@ -4,11 +4,10 @@
  * VipSetUserData.
  */
 #include "pvip.h"
-#include "connect/state.h"
 #include "connect/vis.h"
 #include "core/nic.h"
 #include "service/agent.h"
-#include "service/notify.h"
+#include "service/notifier.h"
 
 VIP_RETURN PVipCreateVi(struct nic *nic, VIP_VI_ATTRIBUTES *ViAttribs,
 			VIP_CQ_HANDLE SendCQHandle, VIP_CQ_HANDLE RecvCQHandle,

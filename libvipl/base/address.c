@@ -124,12 +124,13 @@ void address_write(VIP_NET_ADDRESS *address, const struct in6_addr *host,
 	memcpy(bytes + host_length(), discriminator->bytes, discriminator->length);
 }
 
-void host_text(const struct in6_addr *host, char out[INET6_ADDRSTRLEN])
+char *host_text(const struct in6_addr *host, char out[INET6_ADDRSTRLEN])
 {
 	if (host_is_ipv4(host))
 		inet_ntop(AF_INET, host->s6_addr + IPV4_AT, out, INET6_ADDRSTRLEN);
 	else
 		inet_ntop(AF_INET6, host, out, INET6_ADDRSTRLEN);
+	return out;
 }
 
 socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sockaddr_storage *out)

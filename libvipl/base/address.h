@@ -48,7 +48,9 @@ bool host_equal(const struct in6_addr *a, const struct in6_addr *b);
 /* 127.0.0.0/8 or ::1 */
 bool host_is_loopback(const struct in6_addr *host);
 
-void host_text(const struct in6_addr *host, char out[INET6_ADDRSTRLEN]);
+char *host_text(const struct in6_addr *host, char out[INET6_ADDRSTRLEN]);
+/* The same, as long as the block lasts that this is in. */
+#define host_name(host) host_text(host, (char[INET6_ADDRSTRLEN]){0})
 
 /* IPv4 or IPv6, as it is. The size for system calls. */
 socklen_t host_to_socket(const struct in6_addr *host, uint16_t port, struct sockaddr_storage *out);

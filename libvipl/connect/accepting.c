@@ -55,7 +55,6 @@ static void hear_request(struct watch *watch)
 {
 	struct request *request = container_of(watch, struct request, conversation.watched.watch);
 	struct conversation *conversation = &request->conversation;
-	char host[INET6_ADDRSTRLEN];
 
 	switch (conversation_hear(conversation)) {
 	case MESSAGE_NONE:
@@ -65,10 +64,10 @@ static void hear_request(struct watch *watch)
 		arrive(request);
 		break;
 	case MESSAGE_OF_OTHER_VERSION:
-		host_text(&conversation->peer.host, host);
 		log_warning_ratelimited("refused a request by another version of this library (%u, not %u) from %s",
 					(unsigned)conversation->in.version,
-					(unsigned)conversation->watched.connector->device->version, host);
+					(unsigned)conversation->watched.connector->device->version,
+					host_name(&conversation->peer.host));
 		request_refuse(request, MESSAGE_BAD_VERSION);
 		break;
 	case HEARD_CUT: /* soon there may be room for what it sends */
@@ -101,13 +100,13 @@ static void listening_expired(struct watched_socket *watched)
 
 static void cannot_accept(struct watched_socket *listening, int error)
 {
-	if (error == EMFILE || error == ENFILE) {
+	if (error == EAGAIN || error == ECONNABORTED || error == EINTR)
+		return;
+	if (error == EMFILE || error == ENFILE)
 		log_warning_ratelimited("no file descriptor for a connection: %s", failure(error));
-		leave_alone(listening, PAUSE_NSEC);
-	} else if (error != EAGAIN && error != ECONNABORTED && error != EINTR) {
+	else
 		log_error_ratelimited("cannot accept a connection: %s", failure(error));
-		leave_alone(listening, PAUSE_NSEC);
-	}
+	leave_alone(listening, PAUSE_NSEC);
 }
 
 /* False: it is not to be talked to, or is gone. */
@@ -163,17 +162,13 @@ static void accept_one(struct watch *watch)
 
 /* ---- listening ---- */
 
-static bool is_same_place(const struct place *a, const struct place *b)
-{
-	return a->length == b->length && !memcmp(&a->address, &b->address, a->length);
-}
-
 static struct acceptor *find_acceptor(struct connector *connector, const struct place *first)
 {
 	struct acceptor *acceptor;
 
 	LIST_FOREACH(acceptor, &connector->acceptors, in_connector)
-		if (is_same_place(&acceptor->first, first))
+		if (acceptor->first.length == first->length &&
+		    !memcmp(&acceptor->first.address, &first->address, first->length))
 			return acceptor;
 	return NULL;
 }

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attempts to connect: asking for a listener, at one place of the discriminator after the other, and again after a pause. Until
- * the answer comes the endpoint is only prepared, so posted receives outlive every failure. The end of every attempt is here, too,
- * also of an end that is asked.
+ * Asking for a listener, at one place of the discriminator after the other, and again after a pause. Until the answer comes the
+ * endpoint is only prepared, so posted receives outlive every failure. The end of each attempt is here, too.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "base/container.h"
 #include "base/deadline.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "connect.h"
-#include "state.h"
-
-#ifndef IP_BIND_ADDRESS_NO_PORT
-#define IP_BIND_ADDRESS_NO_PORT 24
-#endif
+#include "vis.h"
 
 #define FIRST_PAUSE NSEC_PER_MSEC
 
@@ -40,7 +34,6 @@ void connection_succeeded(struct connection *connection)
 	vi_connected(connection->vi, &connection->conversation.peer);
 }
 
-/* The socket stays until the device is done with the peer, unless that takes long. */
 static void end_attempt(struct connection *connection, VIP_RETURN reason, bool goes_on, enum message_code last_word)
 {
 	const struct device_ops *ops = connector_ops(connector_of(connection));
@@ -49,8 +42,7 @@ static void end_attempt(struct connection *connection, VIP_RETURN reason, bool g
 		ops->tell_no_match(&connection->target.wanted);
 	connection->stage = UNCONNECTED;
 	connection->last_word = last_word;
-	if (!vi_withdraw(connection->vi, reason, goes_on))
-		connection_leave(connection, last_word);
+	vi_withdraw(connection->vi, reason, goes_on);
 }
 
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word)
@@ -60,25 +52,23 @@ void connection_failed(struct connection *connection, VIP_RETURN reason, enum me
 	end_attempt(connection, reason, reason == VIP_TIMEOUT && may_come_back, last_word);
 }
 
-/* The host that is asked, for the log. */
-static const char *host_of(const struct connection *connection, char host[INET6_ADDRSTRLEN])
+/* This place of the host that is asked. False: there are no more. */
+static bool find_place(const struct connection *connection, unsigned number, struct place at[PLACE_ADDRESSES])
 {
-	host_text(&connection->target.host, host);
-	return host;
+	struct device *device = connector_of(connection)->device;
+
+	return device->ops->place(device, &connection->target.host, &connection->target.wanted, number, at);
 }
 
 /* A host has not answered: the log tells where. */
 static void tell_silence(const struct connection *connection)
 {
-	struct device *device = connector_of(connection)->device;
-	const struct target *target = &connection->target;
 	struct place at[PLACE_ADDRESSES];
-	char host[INET6_ADDRSTRLEN];
 
-	device->ops->place(device, &target->host, &target->wanted, connection->place, at);
+	find_place(connection, connection->place, at);
 	/* The port is at the same place in an IPv6 address. */
 	log_ratelimited(LOG_LEVEL_INFO, "%s does not answer at TCP port %u (is it down, or is there a firewall?)",
-			host_of(connection, host), (unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port));
+			host_name(&connection->target.host), (unsigned)ntohs(((struct sockaddr_in *)&at[0].address)->sin_port));
 }
 
 static VIP_RETURN result_without_time(const struct connection *connection)
@@ -100,7 +90,7 @@ static bool is_under_way(const struct connection *connection)
 	return connection->stage != UNCONNECTED && connection->stage != CONNECTED;
 }
 
-/* A peer gets VIP_TIMEOUT, too, unless it has been accepted just before: then its connection is lost at once. */
+/* A peer that has been accepted just before does not get VIP_TIMEOUT: then its connection is lost at once. */
 void connection_expire(struct connection *connection)
 {
 	struct watch *watch = &connection->conversation.watched.watch;
@@ -117,10 +107,7 @@ void connection_expire(struct connection *connection)
 
 /* ---- no answer ---- */
 
-/*
- * There may be a listener, or may be one later. A dead host may come to life, and a peer may ask, as long as the caller has time;
- * else the grace time counts.
- */
+/* A dead host may come to life, and a peer may ask, as long as the caller has time; else the grace time counts. */
 static void no_answer(struct connection *connection, VIP_RETURN reason)
 {
 	if (reason == VIP_TIMEOUT || connection->target.own.peer_to_peer || clock_nsec() < connection->grace_ends) {
@@ -134,16 +121,16 @@ static void no_answer(struct connection *connection, VIP_RETURN reason)
 /* There is no way to the host, or the system lacks something. */
 static void fail_for(struct connection *connection, int error)
 {
-	char host[INET6_ADDRSTRLEN];
+	const char *host = host_name(&connection->target.host);
 
 	/* Nobody has the address of EHOSTUNREACH; but the host of a peer may come to life. */
 	if (error == ETIMEDOUT || (error == EHOSTUNREACH && connection->target.own.peer_to_peer)) {
 		no_answer(connection, VIP_TIMEOUT);
 	} else if (error == EHOSTUNREACH || error == ENETUNREACH || error == ENETDOWN || error == ENODEV) {
-		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host_of(connection, host), failure(error));
+		log_ratelimited(LOG_LEVEL_INFO, "%s is not reachable: %s", host, failure(error));
 		connection_failed(connection, VIP_NOT_REACHABLE, 0);
 	} else {
-		log_error_ratelimited("cannot connect to %s: %s", host_of(connection, host), failure(error));
+		log_error_ratelimited("cannot connect to %s: %s", host, failure(error));
 		if (error == ETOOMANYREFS) /* others of this user cause it, and soon it may be over */
 			no_answer(connection, VIP_ERROR_RESOURCE);
 		else
@@ -203,11 +190,6 @@ static int reach(const struct in6_addr *host, const struct place *place, struct 
 	return unwatched ? unwatched : error;
 }
 
-static void over(struct connection *connection)
-{
-	no_answer(connection, connection->is_unsure ? VIP_TIMEOUT : VIP_NO_MATCH);
-}
-
 /* Reaching a place has ended so, or goes on. False: nobody can be asked there. */
 static bool settle(struct connection *connection, int error)
 {
@@ -228,21 +210,20 @@ static bool settle(struct connection *connection, int error)
 /* Goes on with the places that have not been asked yet this time. */
 static void ask_next(struct connection *connection)
 {
-	const struct target *target = &connection->target;
-	struct device *device = connector_of(connection)->device;
+	const struct in6_addr *host = &connection->target.host;
 	struct place at[PLACE_ADDRESSES];
 
-	connection->conversation.peer.host = target->host;
-	while (device->ops->place(device, &target->host, &target->wanted, connection->place, at)) {
+	connection->conversation.peer.host = *host;
+	while (find_place(connection, connection->place, at)) {
 		connection->began = clock_nsec();
 		connection->is_heard = false;
-		if (settle(connection, reach(&target->host, &at[0], &connection->conversation.watched,
+		if (settle(connection, reach(host, &at[0], &connection->conversation.watched,
 					     &connection->conversation.described)))
 			return;
 		connection_leave(connection, 0);
 		connection->place++;
 	}
-	over(connection);
+	no_answer(connection, connection->is_unsure ? VIP_TIMEOUT : VIP_NO_MATCH);
 }
 
 /*
@@ -251,17 +232,15 @@ static void ask_next(struct connection *connection)
  */
 static void look_for_another(struct connection *connection)
 {
-	const struct target *target = &connection->target;
-	struct device *device = connector_of(connection)->device;
 	struct place at[PLACE_ADDRESSES];
 	struct description unused;
 
-	while (device->ops->place(device, &target->host, &target->wanted, connection->next_look, at)) {
+	while (find_place(connection, connection->next_look, at)) {
 		unsigned place = connection->next_look++;
 		int error = ECONNREFUSED;
 
 		if (place != connection->place)
-			error = reach(&target->host, &at[0], &connection->look, &unused);
+			error = reach(&connection->target.host, &at[0], &connection->look, &unused);
 		if (error == EINPROGRESS)
 			return;
 		socket_close(&connection->look, true);
@@ -349,7 +328,6 @@ void asking_reached(struct connection *connection)
 static void accepted(struct connection *connection)
 {
 	struct conversation *conversation = &connection->conversation;
-	char host[INET6_ADDRSTRLEN];
 	int error = EPROTO;
 
 	if (conversation->peer.reliability == connection->target.own.reliability) {
@@ -357,7 +335,8 @@ static void accepted(struct connection *connection)
 		error = connection_raise(connection, false);
 	}
 	if (error) {
-		log_error_ratelimited("cannot complete a connection with %s: %s", host_of(connection, host), failure(error));
+		log_error_ratelimited("cannot complete a connection with %s: %s",
+				      host_name(&connection->target.host), failure(error));
 		connection_failed(connection, error == EPROTO ? VIP_NOT_REACHABLE : raising_result(error), 0);
 	} else if (conversation_say(conversation, MESSAGE_CONFIRM, NULL, NULL, NULL)) {
 		connection_failed(connection, VIP_TIMEOUT, 0);
@@ -369,26 +348,23 @@ static void accepted(struct connection *connection)
 void asking_answered(struct connection *connection)
 {
 	int code = conversation_hear(&connection->conversation);
-	char host[INET6_ADDRSTRLEN];
 
 	if (code == MESSAGE_NONE)
 		return;
 	socket_close(&connection->look, true);
+	if (code == MESSAGE_BAD_VERSION)
+		log_error_ratelimited("%s refuses this version of the library", host_name(&connection->target.host));
+	if (code == MESSAGE_OF_OTHER_VERSION)
+		log_error_ratelimited("%s has another version of this library (%u, not %u)",
+				      host_name(&connection->target.host), (unsigned)connection->conversation.in.version,
+				      (unsigned)connector_of(connection)->device->version);
 	switch (code) {
 	case MESSAGE_ACCEPT:
 		accepted(connection);
 		return;
 	case MESSAGE_REJECT:
-		connection_failed(connection, VIP_REJECT, 0);
-		return;
 	case MESSAGE_BAD_VERSION:
-		log_error_ratelimited("%s refuses this version of the library", host_of(connection, host));
-		connection_failed(connection, VIP_REJECT, 0);
-		return;
 	case MESSAGE_OF_OTHER_VERSION:
-		log_error_ratelimited("%s has another version of this library (%u, not %u)", host_of(connection, host),
-				      (unsigned)connection->conversation.in.version,
-				      (unsigned)connector_of(connection)->device->version);
 		connection_failed(connection, VIP_REJECT, 0);
 		return;
 	case HEARD_CUT:

@@ -13,11 +13,12 @@
  *   ...
  *   DISCONNECT, or the end of the socket           DISCONNECT, or the end of the socket
  *
- * All functions but connector_open() and connector_close(): the NIC's lock is held.
+ * The NIC's lock is held, if a function's comment does not say otherwise.
  */
 #ifndef VIPL_CONNECT_H
 #define VIPL_CONNECT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "conversation.h"
@@ -96,10 +97,7 @@ void connection_has_grace(struct connection *connection);
 void connection_decided(struct connection *connection);
 /* One try has failed for this reason, and the VI has withdrawn it. The attempt is over, or goes on. */
 void connection_withdrawn(struct connection *connection, VIP_RETURN reason, bool goes_on);
-/*
- * Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result: the other
- * end, or its host, is gone, or the system lacks something.
- */
+/* Makes the data path to the peer, which has described its end. 0 or errno, of which raising_result() makes the result. */
 int connection_raise(struct connection *connection, bool accepts);
 VIP_RETURN raising_result(int error);
 /* Says this, with what the VI and its data path are. 0 or errno, as of conversation_say(). */
@@ -113,8 +111,8 @@ void connection_destroy(struct connection *connection);
 /* ---- asking.c: each attempt ends by vi_connected() or vi_withdraw(), perhaps before the call that begins it returns ---- */
 
 /*
- * Asks the host for a listener, again and again, with a pause after each time, until the grace time is over; a host that has not
- * answered, and a peer, until the deadline of the target. True: it asks again in less than a second.
+ * Asks until the grace time is over; a host that has not answered, and a peer, until the target's deadline. True: it asks again in
+ * less than a second.
  */
 bool connection_ask(struct connection *connection);
 /* The device has found a route, or not: perhaps the one that this connection waits for. */
@@ -122,16 +120,13 @@ void connection_routed(struct connection *connection);
 /* The ends are connected. */
 void connection_succeeded(struct connection *connection);
 /*
- * The attempt has failed with this result; but a peer that vanished amid connecting may come back while there is time, and a
- * server that did not hear the answer in its time. The other end hears the last word, if it is not 0.
+ * The attempt has failed with this result; but while there is time a peer that vanished amid connecting may come back, and so may a
+ * server that did not hear the answer. The other end hears the last word, if it is not 0.
  */
 void connection_failed(struct connection *connection, VIP_RETURN reason, enum message_code last_word);
 /* Gives up an attempt. */
 void connection_cancel(struct connection *connection, VIP_RETURN reason);
-/*
- * The same at the deadline: VIP_NO_MATCH if a client's last answers said that there is no listener, and what is under way is too
- * young for an answer; else VIP_TIMEOUT.
- */
+/* The same at the deadline: VIP_NO_MATCH if that was the last answer and what is under way is too young for one, or VIP_TIMEOUT. */
 void connection_expire(struct connection *connection);
 /* Somebody listens at another place, or not. */
 void asking_looked(struct watch *look);
@@ -140,9 +135,41 @@ void asking_reached(struct connection *connection);
 void asking_answered(struct connection *connection);
 void asking_expired(struct connection *connection);
 
+/* ---- listening.c ---- */
+
+/* A discriminator that threads wait for, or have lately. */
+struct listener {
+	TAILQ_ENTRY(listener) in_nic;
+	struct nic *nic;
+	struct discriminator wanted;
+	struct acceptor *acceptor;
+	unsigned waiters;
+	unsigned accepting;	    /* threads that accept one of its requests */
+	pthread_cond_t changed;	    /* a request has come, or the waits end */
+	TAILQ_HEAD(, request) held; /* the oldest first; the threads that wait take them */
+	unsigned held_count;
+	int64_t hold_ends, ends; /* when no thread waits: held until then, and listened until then */
+	int64_t missed_at;	 /* when the last request came for which no thread waited */
+};
+
+/* VipConnectWait. Takes the NIC's lock, and the caller's reference to the NIC if the thread is cancelled. */
+VIP_RETURN listening_wait(struct nic *nic, const struct discriminator *wanted, int64_t deadline,
+			  struct connect_info *peer, VIP_CONN_HANDLE *handle);
+/* A client's request has come. Returns how to refuse it, or 0: it is held. */
+enum message_code listeners_take(struct nic *nic, struct request *request);
+/* Whether requests of others wait for this server. */
+bool listeners_have_more(struct nic *nic, const struct discriminator *wanted);
+/* A thread accepts a request for this. Until it has done so requests are held, and after it they have a grace time. Or NULL. */
+struct listener *listener_accepts(struct nic *nic, const struct discriminator *wanted);
+void listener_has_accepted(struct listener *listener);
+/* For the agent: refuses requests and ends listeners whose time is over. Returns when to call it again. */
+int64_t listeners_serve(struct nic *nic);
+/* Wakes the threads that wait. Requests that are held are refused with VIP_NO_MATCH. */
+void listeners_close(struct nic *nic);
+
 /* ---- hearing.c ---- */
 
-/* NULL and errno. */
+/* These two without the lock. NULL and errno. */
 struct connector *connector_open(struct nic *nic, struct device *device);
 /* There are no acceptors, requests and connections any more. */
 void connector_close(struct connector *connector);
@@ -154,5 +181,27 @@ VIP_RETURN connection_check(VIP_RELIABILITY_LEVEL reliability, uint32_t max_tran
 bool connection_listen(struct connection *connection);
 /* The request's conversation becomes the connection's. */
 void connection_accept(struct connection *connection, struct conversation *client);
+
+/* ---- connecting.c ---- */
+
+/* These two take the caller's reference to the request, and the NIC's lock. */
+
+/* VipConnectAccept, which waits. A request whose attributes do not fit the VI's stays. */
+VIP_RETURN request_accept(struct request *request, struct vi *vi);
+/* VipConnectReject. False when another thread was first. */
+bool request_reject(struct request *request);
+/*
+ * VipConnectRequest, which waits; VipConnectPeerRequest, which only begins. The target's `own` needs its host, discriminator and
+ * peer_to_peer alone. If a thread that waits is cancelled, it puts the caller's reference to the VI, and unlocks.
+ */
+VIP_RETURN attempt_request(struct vi *vi, const struct target *target);
+/* The result of VipConnectPeerRequest is still to come. The lock need not be held. */
+bool attempt_peer_goes_on(const struct vi *vi);
+/* VipConnectPeerDone; VipConnectPeerWait, which waits, as VipConnectRequest does. */
+VIP_RETURN attempt_peer_result(struct vi *vi, bool waits);
+/* VipDisconnect: ends the attempt or the connection, if the VI has one. */
+void disconnect(struct vi *vi);
+/* Ends all connections, and whatever threads wait for in connecting; for VipCloseNic. */
+void connections_close(struct nic *nic);
 
 #endif

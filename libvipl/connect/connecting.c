@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Attempts to connect, from VIP_STATE_CONNECT_PENDING to their result: of a client, of a peer-to-peer connection, and of a VI that
- * accepts a request; and the end of them all.
+ * Attempts to connect, until their results: of clients, of VIs that accept a request, and of peers; and the end of them all.
  *
- * In a peer-to-peer connection both ends ask for each other, and their addresses decide which part each end has: the
- * end with the lesser address asks as a client does; the other end listens, and takes the request that
- * comes from the end that it asks for. So requests never cross.
+ * In a peer-to-peer connection the end with the lesser address asks as a client does, and the other one listens, and takes the
+ * request of the end that it asks for. So requests never cross.
  */
-#include "connecting.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cancel.h"
 #include "base/deadline.h"
+#include "connect.h"
 #include "core/nic.h"
-#include "listening.h"
-#include "state.h"
 #include "vis.h"
 
 /* ---- the beginning and the end of an attempt ---- */
-
-static VIP_RETURN check_idle(const struct vi *vi)
-{
-	if (object_retired(&vi->object)) /* VipDestroyVi waits for the caller */
-		return VIP_INVALID_PARAMETER;
-	return atomic_load(&vi->state) == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
-}
 
 /* IDLE -> CONNECT_PENDING. */
 static VIP_RETURN begin_attempt(struct vi *vi, const struct target *target)
@@ -107,7 +95,7 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 {
 	struct connection *attempt = vi->connection;
 	int order = target->own.peer_to_peer ? compare_ends(target) : -1; /* a client asks */
-	VIP_RETURN rc = check_idle(vi);
+	VIP_RETURN rc = vi_check_idle(vi);
 	bool asks_soon = false;
 
 	if (rc == VIP_SUCCESS)
@@ -129,6 +117,11 @@ VIP_RETURN attempt_request(struct vi *vi, const struct target *target)
 	return VIP_SUCCESS;
 }
 
+bool attempt_peer_goes_on(const struct vi *vi)
+{
+	return atomic_load(&vi->connection->is_peer_to_peer) && atomic_load(&vi->connection->result) == VIP_NOT_DONE;
+}
+
 VIP_RETURN attempt_peer_result(struct vi *vi, bool waits)
 {
 	if (!atomic_load(&vi->connection->is_peer_to_peer))
@@ -143,10 +136,7 @@ static struct nic *nic_of(const struct request *request)
 	return request->conversation.watched.connector->nic;
 }
 
-/*
- * The NIC's lock is held. The thread that retires the handle answers the request; false when another
- * thread was first.
- */
+/* The NIC's lock is held. The thread that retires the handle answers the request. False: another thread was first. */
 static bool take_request(struct request *request)
 {
 	if (!object_retire(&request->object))
@@ -174,7 +164,7 @@ static VIP_RETURN begin_to_accept(struct vi *vi, const struct conversation *clie
 				      .host = peer->host,
 				      .wanted = peer->discriminator,
 				      .deadline = DEADLINE_NEVER};
-	VIP_RETURN rc = check_idle(vi);
+	VIP_RETURN rc = vi_check_idle(vi);
 
 	if (rc == VIP_SUCCESS)
 		rc = connection_check(vi->attributes.ReliabilityLevel, (uint32_t)vi->attributes.MaxTransferSize, peer);
@@ -196,7 +186,7 @@ VIP_RETURN request_accept(struct request *request, struct vi *vi)
 		listener = listener_accepts(nic, &request->conversation.wanted);
 		connection_accept(vi->connection, &request->conversation);
 		rc = await_result(vi, NULL); /* the connection knows how long a requester may take */
-		listener_has_accepted(nic, listener);
+		listener_has_accepted(listener);
 	}
 	pthread_mutex_unlock(&nic->lock);
 	release_request(request, taken);
@@ -228,14 +218,10 @@ void disconnect(struct vi *vi)
 {
 	const VIP_VI_STATE state = atomic_load(&vi->state);
 
-	if (state == VIP_STATE_CONNECT_PENDING) { /* another thread or the agent waits for the result */
+	if (state == VIP_STATE_CONNECT_PENDING) /* another thread or the agent waits for the result */
 		connection_cancel(vi->connection, VIP_INVALID_STATE);
-		vi->ending.flushes = true;
-		if (vi->ending.stage == ENDING_NOT)
-			workqueue_flush(&vi->receive);
-	} else if (state != VIP_STATE_IDLE) {
+	else if (state != VIP_STATE_IDLE)
 		vi_disconnect(vi);
-	}
 	atomic_store(&vi->connection->is_peer_to_peer, false); /* VipConnectPeerDone has no result any more */
 	vi_await_end(vi);
 }

@@ -31,10 +31,7 @@ void connection_has_grace(struct connection *connection)
 	connection->grace_ends = clock_nsec() + config()->grace_msec * NSEC_PER_MSEC;
 }
 
-/*
- * After a pause the route is asked for, too: it may have changed. A server that was busy, late or out of reach may be gone when it
- * is asked next, and come back within a grace time.
- */
+/* The route is asked for again. A server that was busy, late or out of reach may be gone then, and come back in a grace time. */
 void connection_pauses(struct connection *connection, VIP_RETURN reason)
 {
 	int64_t longest = clock_nsec() < connection->grace_ends ? LONGEST_PAUSE : RARE_PAUSE;

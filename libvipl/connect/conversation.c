@@ -17,12 +17,6 @@
 
 #define FAREWELL_NSEC (2 * NSEC_PER_SEC)
 
-/* Room for the descriptors that come with a message. */
-union control {
-	struct cmsghdr header;
-	char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
-};
-
 static uint8_t version_of(const struct conversation *conversation)
 {
 	return conversation->watched.connector->device->version;
@@ -33,25 +27,14 @@ static uint8_t version_of(const struct conversation *conversation)
 int conversation_say(struct conversation *conversation, enum message_code code, const struct connect_info *own,
 		     const struct discriminator *wanted, const struct description *description)
 {
-	union control control = {0};
 	struct message message;
-	struct iovec data = {&message, sizeof(message)};
-	struct msghdr header = {.msg_iov = &data, .msg_iovlen = 1};
 	ssize_t sent;
 
 	if (!fd_is_own(conversation->watched.fd))
 		return EPIPE;
 	message_write(&message, version_of(conversation), code, own, wanted, description);
-	if (description && description->fd_count) {
-		size_t size = description->fd_count * sizeof(int);
-
-		header.msg_control = &control;
-		header.msg_controllen = CMSG_SPACE(size);
-		control.header = (struct cmsghdr){
-			.cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-		memcpy(CMSG_DATA(&control.header), description->fds, size);
-	}
-	sent = sendmsg(conversation->watched.fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+	sent = socket_send(conversation->watched.fd, &message, sizeof(message), description ? description->fds : NULL,
+			   description ? description->fd_count : 0);
 	/* There is always room for the few messages of a connection. So it is no loss if a part has to count as none. */
 	if (sent == (ssize_t)sizeof(message))
 		return 0;
@@ -70,10 +53,7 @@ void conversation_close_fds(struct conversation *conversation)
 	described->fd_count = 0;
 }
 
-/*
- * Returns false if there are too many, or one that no process of this library sends: that is closed, and not by this thread.
- * MSG_CTRUNC stays if this process could not take one.
- */
+/* False: too many, or one that this library does not send, which another thread closes. MSG_CTRUNC: one could not be taken. */
 static bool take_fds(struct conversation *conversation, struct msghdr *message, uid_t user)
 {
 	const struct device_ops *ops = connector_ops(conversation->watched.connector);
@@ -134,7 +114,7 @@ static int end_of(int error)
 /* A whole message, of a socket that keeps messages apart. As conversation_hear(). */
 static int hear_local(struct conversation *conversation)
 {
-	union control control;
+	union socket_fds control; /* room for the descriptors that come with it */
 	struct iovec data = {&conversation->in, sizeof(conversation->in)};
 	struct msghdr message = {
 		.msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
@@ -212,28 +192,23 @@ int conversation_hear(struct conversation *conversation)
 
 /* ---- ending ---- */
 
-/* Unless `at_once`, the system goes on with saying the last word. */
-static void leave(struct watched_socket *farewell, bool at_once)
+/* Unless the other end has spoken, or is gone, the system goes on with saying the last word. */
+static void leave(struct watched_socket *farewell)
 {
-	socket_close(farewell, at_once);
+	socket_close(farewell, !socket_is_quiet(farewell));
 	free(farewell);
 }
 
-static void farewell_expired(struct watched_socket *farewell)
-{
-	leave(farewell, false);
-}
-
 /*
- * Whoever closes a TCP connection first keeps its port busy for a minute. A reset would avoid that, and could overtake what was
- * said. So each end says DISCONNECT, and resets when it has heard the other one, or a reset.
+ * Whoever closes a TCP connection first keeps its port busy for a minute. A reset avoids that, but may overtake what was said. So
+ * each end says DISCONNECT, and resets when it has heard the other one, or a reset.
  */
 static void farewell_ready(struct watch *watch)
 {
 	struct watched_socket *farewell = container_of(watch, struct watched_socket, watch);
 
 	if (!socket_is_quiet(farewell))
-		leave(farewell, true);
+		leave(farewell);
 }
 
 /* The last word has been said over this socket, which is closed when the other end has heard it. */
@@ -245,9 +220,9 @@ static void bid_farewell(struct watched_socket *watched)
 		socket_close(watched, false);
 		return;
 	}
-	socket_init(farewell, watched->connector, farewell_ready, farewell_expired);
+	socket_init(farewell, watched->connector, farewell_ready, leave);
 	if (socket_move(watched, farewell)) {
-		leave(farewell, false);
+		leave(farewell);
 		return;
 	}
 	socket_set_time(farewell, FAREWELL_NSEC);
@@ -275,10 +250,4 @@ void request_refuse(struct request *request, enum message_code last_word)
 {
 	conversation_end(&request->conversation, last_word);
 	free(request);
-}
-
-/* A requester says nothing more until it is answered. */
-bool request_stands(const struct request *request)
-{
-	return socket_is_quiet(&request->conversation.watched);
 }

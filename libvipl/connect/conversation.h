@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A conversation: a socket to another process, and the messages that come by it. The agent serves all conversations of a NIC.
- * All functions: the NIC's lock is held.
- */
+/* A conversation: a socket to another process, and the messages that come by it. All functions: the NIC's lock is held. */
 #ifndef VIPL_CONVERSATION_H
 #define VIPL_CONVERSATION_H
 
@@ -19,10 +16,7 @@ struct conversation {
 	struct description described; /* and this; its descriptors are the conversation's */
 };
 
-/*
- * A conversation with a process that asks for one of ours. Its request comes first; then it is held, or VipConnectWait has returned
- * it, until it is answered.
- */
+/* Of a process that asks for one of ours. Its request is held, or VipConnectWait has returned it, until it is answered. */
 struct request {
 	struct object object; /* named when VipConnectWait returns it */
 	struct conversation conversation;
@@ -46,15 +40,13 @@ bool conversation_take_wake(struct conversation *conversation);
 void conversation_close_fds(struct conversation *conversation);
 
 /*
- * Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. SILENCE, over a network: the
- * other end has some time to say the last word before it hears of the end.
+ * Ends it, if it goes on. The other end hears the last word, if it is not 0, and the end of the socket. SILENCE, over a network:
+ * the other end may say the last word first.
  */
 enum { SILENCE = -1 };
 void conversation_end(struct conversation *conversation, int last_word);
 
 /* Ends and frees a request without a name. */
 void request_refuse(struct request *request, enum message_code last_word);
-/* False if the requester is known to have given up, or to be gone. */
-bool request_stands(const struct request *request);
 
 #endif

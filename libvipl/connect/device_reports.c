@@ -5,8 +5,7 @@
 #include "base/log.h"
 #include "connect.h"
 #include "core/nic.h"
-#include "listening.h"
-#include "state.h"
+#include "vis.h"
 
 void device_lost(struct nic *nic, const char *call, int error)
 {
@@ -51,14 +50,6 @@ static void end_waits(struct nic *nic)
 		cq_wake(cq, true);
 }
 
-static void lose_all(struct nic *nic)
-{
-	struct vi *vi;
-
-	LIST_FOREACH(vi, &nic->vis, in_nic)
-		vi_lose(vi, VIP_ERROR_CONN_LOST);
-}
-
 void device_linked(struct nic *nic, bool is_up)
 {
 	const int64_t patience = config()->keepalive_sec * NSEC_PER_SEC;
@@ -72,11 +63,14 @@ void device_linked(struct nic *nic, bool is_up)
 
 int device_serve(struct nic *nic)
 {
+	struct vi *vi;
+
 	if (nic->link_ends && !deadline_left(nic->link_ends)) {
 		log_error_ratelimited("NIC %p: its port has been down for %d s, so its connections end", object_handle(&nic->object),
 				      (int)config()->keepalive_sec);
 		nic->link_ends = 0;
-		lose_all(nic);
+		LIST_FOREACH(vi, &nic->vis, in_nic)
+			vi_lose(vi, VIP_ERROR_CONN_LOST);
 	}
 	end_waits(nic);
 	return nic->link_ends ? deadline_msec(nic->link_ends) : -1;

@@ -7,8 +7,7 @@
 #include "base/deadline.h"
 #include "base/log.h"
 #include "connect.h"
-#include "listening.h"
-#include "state.h"
+#include "vis.h"
 
 /* A requester may be late with its confirmation. But it makes others wait: then it has less time. */
 #define CONFIRM_NSEC	   (10 * NSEC_PER_SEC)
@@ -22,7 +21,6 @@
 void connection_accept(struct connection *connection, struct conversation *client)
 {
 	struct conversation *conversation = &connection->conversation;
-	char host[INET6_ADDRSTRLEN];
 	bool is_refused;
 	int error;
 
@@ -44,8 +42,7 @@ void connection_accept(struct connection *connection, struct conversation *clien
 		connection_failed(connection, VIP_TIMEOUT, 0);
 		return;
 	}
-	host_text(&conversation->peer.host, host);
-	log_error_ratelimited("cannot accept a connection from %s: %s", host, failure(error));
+	log_error_ratelimited("cannot accept a connection from %s: %s", host_name(&conversation->peer.host), failure(error));
 	/* A client can come again; but the attempt that a peer asks for is over. */
 	is_refused = connection->target.own.peer_to_peer || error == EPROTO;
 	connection_failed(connection, VIP_ERROR_RESOURCE, is_refused ? MESSAGE_REJECT : MESSAGE_BUSY);
@@ -81,27 +78,29 @@ static bool listens_for(const struct connection *connection, const struct conver
 	       host_equal(&target->host, &client->peer.host);
 }
 
-/* The request of a peer has come, and is taken. False: no connection listens for it. */
-static bool connection_meet(struct connector *connector, struct request *request)
+/* A request has come. Returns how to refuse it, or 0: it is taken. A peer's names one VI, and servers take any client. */
+static enum message_code arrived(struct request *request)
 {
 	struct conversation *client = &request->conversation;
+	struct connector *connector = client->watched.connector;
 	const struct connect_info *own;
 	struct connection *connection;
 
+	if (!client->peer.peer_to_peer)
+		return listeners_take(connector->nic, request);
 	TAILQ_FOREACH(connection, &connector->listening, in_listening)
 		if (listens_for(connection, client))
 			break;
 	if (!connection)
-		return false;
+		return MESSAGE_NO_MATCH;
 	own = &connection->target.own;
-	if (connection_check(own->reliability, own->max_transfer, &client->peer) == VIP_SUCCESS) {
-		connection_accept(connection, client);
-		free(request);
-	} else {
-		request_refuse(request, MESSAGE_REJECT);
+	if (connection_check(own->reliability, own->max_transfer, &client->peer) != VIP_SUCCESS) {
 		connection_failed(connection, VIP_REJECT, 0); /* neither can ever get what it asks for */
+		return MESSAGE_REJECT;
 	}
-	return true;
+	connection_accept(connection, client);
+	free(request);
+	return 0;
 }
 
 /* ---- the end ---- */
@@ -193,15 +192,6 @@ struct connection *connection_create(struct connector *connector, struct vi *vi)
 }
 
 /* ---- all of a NIC ---- */
-
-static enum message_code arrived(struct request *request)
-{
-	struct connector *connector = request->conversation.watched.connector;
-
-	if (request->conversation.peer.peer_to_peer) /* it names one VI, and servers take any client */
-		return connection_meet(connector, request) ? 0 : MESSAGE_NO_MATCH;
-	return listeners_take(connector->nic, request);
-}
 
 struct connector *connector_open(struct nic *nic, struct device *device)
 {

@@ -2,14 +2,10 @@
 /*
  * Listening, and the requests that come, until VipConnectWait returns them.
  *
- * Servers have gaps between two waits, in which they accept and prepare. For the grace time after a wait the NIC still listens,
- * and while a thread is in VipConnectAccept, for as long as a requester makes it wait, no grace time passes. The NIC holds the
- * requests that come during an accept, or in the first part of that time, for the next wait, which takes the oldest one whose
- * requester is still there. Later, or when it holds too many, it answers a requester that the server is busy. The requester asks
- * again, and so also finds other servers that wait for the same discriminator.
+ * Servers accept and prepare between two waits. The NIC listens on for the grace time after a wait, and during an accept, in which
+ * no grace time passes. It holds the requests that come during an accept, or in the first part of that time, for the next wait.
+ * Later, or when it holds too many, it answers that the server is busy. The requester asks again, and so finds other servers, too.
  */
-#include "listening.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -27,20 +23,6 @@
 #define RECENT_WAITS 8	   /* the latest: listening takes ports, of which others want some, too */
 #define RIVAL_NSEC   NSEC_PER_SEC /* a requester that has been told that the server is busy asks again far sooner than this */
 #define TURN_NSEC    (100 * NSEC_PER_MSEC) /* a wait that finds no place to listen looks again after this */
-
-/* A discriminator that threads wait for, or have lately. */
-struct listener {
-	TAILQ_ENTRY(listener) in_nic;
-	struct discriminator wanted;
-	struct acceptor *acceptor;
-	unsigned waiters;
-	unsigned accepting;	    /* threads that accept one of its requests */
-	pthread_cond_t changed;	    /* a request has come, or the waits end */
-	TAILQ_HEAD(, request) held; /* the oldest first; the threads that wait take them */
-	unsigned held_count;
-	int64_t hold_ends, ends; /* when no thread waits: held until then, and listened until then */
-	int64_t missed_at;	 /* when the last request came for which no thread waited */
-};
 
 static int64_t grace_nsec(void)
 {
@@ -83,9 +65,9 @@ static bool is_in_use(const struct listener *listener)
 }
 
 /* It is not in use. */
-static void end_listener(struct nic *nic, struct listener *listener)
+static void end_listener(struct listener *listener)
 {
-	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
+	TAILQ_REMOVE(&listener->nic->listeners, listener, in_nic);
 	release_held(listener, MESSAGE_NO_MATCH);
 	acceptor_close(listener->acceptor);
 	pthread_cond_destroy(&listener->changed);
@@ -100,14 +82,15 @@ static void end_more_than_recent(struct nic *nic)
 	TAILQ_FOREACH_REVERSE(listener, &nic->listeners, listeners, in_nic) {
 		if (is_in_use(listener) || ++count <= RECENT_WAITS)
 			continue;
-		end_listener(nic, listener);
+		end_listener(listener);
 		break;
 	}
 }
 
 /* A wait, or an accept, is over; the listener may be so, too. */
-static void remember_wait(struct nic *nic, struct listener *listener)
+static void remember_wait(struct listener *listener)
 {
+	struct nic *nic = listener->nic;
 	int64_t now = clock_nsec(), grace = grace_nsec();
 
 	TAILQ_REMOVE(&nic->listeners, listener, in_nic);
@@ -121,16 +104,7 @@ static void remember_wait(struct nic *nic, struct listener *listener)
 	if (grace && !object_retired(&nic->object) && !nic_is_lost(nic))
 		end_more_than_recent(nic);
 	else
-		end_listener(nic, listener);
-}
-
-void listeners_tell(const struct nic *nic, void (*tell)(void *context, const struct discriminator *wanted), void *context)
-{
-	const struct listener *listener;
-
-	TAILQ_FOREACH(listener, &nic->listeners, in_nic)
-		if (listener->waiters)
-			tell(context, &listener->wanted);
+		end_listener(listener);
 }
 
 int64_t listeners_serve(struct nic *nic)
@@ -151,7 +125,7 @@ int64_t listeners_serve(struct nic *nic)
 			continue;
 		/* This thread may be late: whoever asked in time is told that the server is busy. */
 		acceptor_serve(listener->acceptor);
-		end_listener(nic, listener);
+		end_listener(listener);
 	}
 	return next;
 }
@@ -199,12 +173,12 @@ struct listener *listener_accepts(struct nic *nic, const struct discriminator *w
 	return listener;
 }
 
-void listener_has_accepted(struct nic *nic, struct listener *listener)
+void listener_has_accepted(struct listener *listener)
 {
 	if (!listener)
 		return;
 	listener->accepting--;
-	remember_wait(nic, listener);
+	remember_wait(listener);
 }
 
 /* NULL and errno: there is no memory. */
@@ -218,6 +192,7 @@ static struct listener *create_listener(struct nic *nic, const struct discrimina
 		errno = ENOMEM;
 		return NULL;
 	}
+	listener->nic = nic;
 	listener->wanted = *wanted;
 	TAILQ_INIT(&listener->held);
 	TAILQ_INSERT_TAIL(&nic->listeners, listener, in_nic);
@@ -273,35 +248,30 @@ static VIP_RETURN listen_in_turn(struct nic *nic, const struct discriminator *wa
 	return *listener ? VIP_SUCCESS : VIP_ERROR_RESOURCE;
 }
 
-/* The next request for a thread that waits; NULL when no requester is there. */
+/* The next request for a thread that waits; NULL when no requester is there: it says nothing more until it is answered. */
 static struct request *take_held(struct listener *listener)
 {
 	struct request *request;
 
-	while ((request = take_oldest(listener)) && !request_stands(request))
+	while ((request = take_oldest(listener)) && !socket_is_quiet(&request->conversation.watched))
 		request_refuse(request, MESSAGE_NO_MATCH);
 	return request;
 }
 
-/* A thread that waits for a request. */
-struct awaiting {
-	struct nic *nic;
-	struct listener *listener;
-};
-
-static void stop_awaiting(const struct awaiting *awaiting)
+static void stop_waiting(struct listener *listener)
 {
-	awaiting->listener->waiters--;
-	remember_wait(awaiting->nic, awaiting->listener);
+	listener->waiters--;
+	remember_wait(listener);
 }
 
+/* The thread is cancelled. */
 static void leave_listener(void *argument)
 {
-	const struct awaiting *awaiting = argument;
-	struct nic *nic = awaiting->nic;
+	struct listener *listener = argument;
+	struct nic *nic = listener->nic;
 
-	pthread_cond_signal(&awaiting->listener->changed); /* it may have been woken for a request */
-	stop_awaiting(awaiting);
+	pthread_cond_signal(&listener->changed); /* it may have been woken for a request */
+	stop_waiting(listener);
 	pthread_mutex_unlock(&nic->lock);
 	nic_put(nic);
 }
@@ -312,16 +282,14 @@ static VIP_RETURN await_request(struct nic *nic, const struct discriminator *wan
 {
 	struct listener *listener;
 	VIP_RETURN rc = nic_is_lost(nic) ? VIP_ERROR_RESOURCE : listen_in_turn(nic, wanted, deadline, &listener);
-	struct awaiting awaiting;
 	bool in_time = true;
 
 	if (rc != VIP_SUCCESS)
 		return rc;
-	awaiting = (struct awaiting){nic, listener};
 	listener->waiters++;
 	while (!(*request = take_held(listener)) && in_time && !object_retired(&nic->object) && !nic_is_lost(nic))
-		in_time = cancel_condition_wait(&listener->changed, &nic->lock, deadline, leave_listener, &awaiting) != ETIMEDOUT;
-	stop_awaiting(&awaiting);
+		in_time = cancel_condition_wait(&listener->changed, &nic->lock, deadline, leave_listener, listener) != ETIMEDOUT;
+	stop_waiting(listener);
 	if (object_retired(&nic->object))
 		rc = VIP_INVALID_PARAMETER;
 	else if (!*request)
@@ -359,6 +327,6 @@ void listeners_close(struct nic *nic)
 		following = TAILQ_NEXT(listener, in_nic);
 		pthread_cond_broadcast(&listener->changed);
 		if (!is_in_use(listener))
-			end_listener(nic, listener);
+			end_listener(listener);
 	}
 }

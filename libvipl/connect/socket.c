@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The sockets of a NIC's connections: how they are made, what TCP does for them, when they expire, how they are closed, and what a
- * forked child does with them.
- */
+/* The sockets of a NIC's connections: making and closing them, what TCP does for them, their deadlines, and forked children. */
 #include "socket.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/config.h"
 #include "base/deadline.h"
@@ -121,6 +118,22 @@ void socket_close(struct watched_socket *watched, bool at_once)
 	pthread_mutex_unlock(&lock);
 }
 
+ssize_t socket_send(int fd, void *data, size_t length, const int *fds, unsigned fd_count)
+{
+	const size_t size = fd_count * sizeof(int);
+	union socket_fds control = {
+		.header = {.cmsg_len = CMSG_LEN(size), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS}};
+	struct iovec bytes = {data, length};
+	struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
+
+	if (fd_count) {
+		memcpy(CMSG_DATA(&control.header), fds, size);
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(size);
+	}
+	return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 /* ---- watched, and for how long ---- */
 
 int socket_watch(struct watched_socket *watched, unsigned events)
@@ -133,18 +146,13 @@ int socket_watch(struct watched_socket *watched, unsigned events)
 	return 0;
 }
 
-static void crowd_leave(struct watched_socket *watched)
-{
-	if (watched->crowd)
-		--*watched->crowd;
-	watched->crowd = NULL;
-}
-
 void socket_unwatch(struct watched_socket *watched)
 {
 	watch_end(watched->connector->device->event_fd, &watched->watch);
 	socket_set_deadline(watched, DEADLINE_NEVER);
-	crowd_leave(watched);
+	if (watched->crowd)
+		--*watched->crowd;
+	watched->crowd = NULL;
 }
 
 bool socket_is_quiet(const struct watched_socket *watched)
@@ -249,9 +257,8 @@ static bool is_own_host(const struct in6_addr *host)
 }
 
 /*
- * Where the host has several interfaces in a network, the system may send by any. But the connection is to end with the way that
- * data takes. This needs Linux 5.7 or privilege, and without it the connection does without. Within a host packets go by no
- * interface.
+ * Where several interfaces are in a network, the system may send by any. But the connection is to end with the way that data takes.
+ * Without Linux 5.7 or privilege it does without. Within a host packets go by no interface.
  */
 static void keep_to_interface(const struct watched_socket *watched, const struct in6_addr *host)
 {

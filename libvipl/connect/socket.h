@@ -56,6 +56,12 @@ void socket_unwatch(struct watched_socket *watched);
 int socket_move(struct watched_socket *from, struct watched_socket *to);
 /* The other end has not gone, and has said nothing more. */
 bool socket_is_quiet(const struct watched_socket *watched);
+/* As sendmsg() without waiting, with so many descriptors, DESCRIPTION_FDS at most. */
+union socket_fds {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int[DESCRIPTION_FDS]))];
+};
+ssize_t socket_send(int fd, void *data, size_t length, const int *fds, unsigned fd_count);
 /* Closes it, if there is one, and awaits nothing more. Over TCP `at_once`: without a rest of it in the system. */
 void socket_close(struct watched_socket *watched, bool at_once);
 
@@ -73,8 +79,8 @@ void crowd_end(struct connector *connector, unsigned *crowd);
 void socket_prepare(const struct watched_socket *watched, const struct in6_addr *host);
 
 /*
- * Ends what has taken too long, and asks again after pauses. Returns when to call it again, not before other threads have had the
- * NIC's lock for as long as this has taken; but earlier if an attempt begins.
+ * Ends what has taken too long, and asks again after pauses. Returns when to call it again, unless an attempt begins: not before
+ * other threads have had the NIC's lock for as long as this has taken.
  */
 int64_t connector_serve(struct connector *connector);
 

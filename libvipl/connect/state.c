@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The states of a VI and the ways between them. Connecting it is connecting.c's. */
-#include "state.h"
-
 #include <errno.h>
 #include <sched.h>
 
@@ -9,6 +7,7 @@
 #include "base/futex.h"
 #include "connect.h"
 #include "core/nic.h"
+#include "vis.h"
 
 #define FLUSH_NSEC (20 * NSEC_PER_MSEC) /* a device may take to flush */
 
@@ -29,6 +28,13 @@ static void take_all_completions(struct vi *vi)
 	take_completions(vi->send.cq);
 	if (vi->receive.cq != vi->send.cq)
 		take_completions(vi->receive.cq);
+}
+
+VIP_RETURN vi_check_idle(const struct vi *vi)
+{
+	if (object_retired(&vi->object)) /* VipDestroyVi waits for the caller */
+		return VIP_INVALID_PARAMETER;
+	return atomic_load(&vi->state) == VIP_STATE_IDLE ? VIP_SUCCESS : VIP_INVALID_STATE;
 }
 
 bool vi_offer(struct vi *vi)
@@ -80,7 +86,7 @@ static void finish_withdrawal(struct vi *vi)
 	take_all_completions(vi);
 	workqueue_recall(&vi->receive, QUEUE_HOLDS);
 	if (!goes_on || !vi_offer(vi)) {
-		if (vi->ending.flushes)
+		if (vi->ending.result == VIP_INVALID_STATE) /* VipDisconnect has ended it; else they stay posted */
 			workqueue_flush(&vi->receive);
 		atomic_store(&vi->state, VIP_STATE_IDLE);
 		vi_decide(vi, goes_on ? VIP_ERROR_RESOURCE : vi->ending.result);
@@ -89,33 +95,14 @@ static void finish_withdrawal(struct vi *vi)
 	connection_withdrawn(vi->connection, vi->ending.result, goes_on);
 }
 
-bool vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
-{
-	vi->ending.result = result;
-	vi->ending.goes_on = goes_on;
-	if (vi->ending.stage != ENDING_NOT)
-		return false;
-	vi->ending.flushes = false;
-	workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
-	workqueue_flush(&vi->send);
-	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
-	if (is_still(vi, false)) {
-		finish_withdrawal(vi);
-		return true;
-	}
-	begin_ending(vi, ENDING_WITHDRAWS);
-	agent_wake(vi->nic);
-	return false;
-}
-
 void vi_hold_sends(struct vi *vi)
 {
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 }
 
 /*
- * Whether an endpoint that has stopped has flushed its work requests, or has had its time for it: the rest is flushed above the
- * device. Kernels have failed when a queue pair was reset with requests under way.
+ * Whether an endpoint that has stopped has flushed, or has had its time for it. The rest is flushed above the device. Kernels have
+ * failed when a queue pair was reset with requests under way.
  */
 static bool has_flushed(struct vi *vi, bool receives_too, int64_t deadline)
 {
@@ -265,6 +252,23 @@ void ends_await(struct nic *nic)
 }
 
 /* ---- what begins it ---- */
+
+/* The socket stays until the device is done with the peer, unless that takes long. */
+void vi_withdraw(struct vi *vi, VIP_RETURN result, bool goes_on)
+{
+	vi->ending.result = result;
+	vi->ending.goes_on = goes_on;
+	if (vi->ending.stage == ENDING_NOT) {
+		workqueue_set_mode(&vi->send, QUEUE_FLUSHES);
+		workqueue_flush(&vi->send);
+		workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
+		begin_ending(vi, ENDING_WITHDRAWS);
+		if (go_on(vi))
+			return;
+		agent_wake(vi->nic);
+	}
+	connection_leave(vi->connection, vi->connection->last_word);
+}
 
 void vi_disconnect(struct vi *vi)
 {

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "connect.h"
 #include "core/nic.h"
-#include "state.h"
 
 struct region_rights vi_rights(const VIP_VI_ATTRIBUTES *attributes)
 {
@@ -83,77 +82,71 @@ static struct device_endpoint *create_endpoint(struct vi *vi, const VIP_VI_ATTRI
 	return endpoint;
 }
 
+/* Undoes what build_vi() has done so far. */
+static void dismantle(struct vi *vi, struct cq *send, struct cq *receive)
+{
+	if (vi->connection)
+		connection_destroy(vi->connection);
+	if (vi->endpoint)
+		ops_of(vi)->endpoint_destroy(vi->endpoint);
+	if (vi->receive.ops)
+		workqueue_destroy(&vi->receive);
+	if (vi->send.ops)
+		workqueue_destroy(&vi->send);
+	if (receive)
+		release_cq(receive);
+	if (send)
+		release_cq(send);
+	pthread_cond_destroy(&vi->changed);
+}
+
 /* The NIC's lock is held; `vi` has its tag. */
 static VIP_RETURN build_vi(struct vi *vi, struct cq *send_cq, struct cq *receive_cq)
 {
 	struct nic *nic = vi->nic;
+	struct cq *send, *receive = NULL;
 
 	/* Another thread may have begun to destroy a CQ, since no queue was on it. */
 	if ((send_cq && object_retired(&send_cq->object)) ||
 	    (receive_cq && object_retired(&receive_cq->object)))
 		return VIP_INVALID_PARAMETER;
-	send_cq = use_cq(nic, send_cq, NULL, SEND_DEPTH);
-	if (!send_cq)
+	if (condition_init(&vi->changed))
 		return VIP_ERROR_RESOURCE;
-	atomic_store(&send_cq->has_sends, true);
-	/*
-	 * Both queues share a channel, because usually one thread waits for both. VIs do not share one, because they would
-	 * wake each other's threads.
-	 */
-	receive_cq = use_cq(nic, receive_cq, send_cq->is_public ? NULL : send_cq->channel,
-			    RECEIVE_DEPTH);
-	if (!receive_cq)
-		goto release_send_cq;
-	if (workqueue_init(&vi->send, send_cq, false, workqueue_submit_backlog))
-		goto release_receive_cq;
-	if (workqueue_init(&vi->receive, receive_cq, true, workqueue_submit_backlog))
-		goto destroy_send;
+	send = use_cq(nic, send_cq, NULL, SEND_DEPTH);
+	if (!send)
+		goto fail;
+	atomic_store(&send->has_sends, true);
+	/* One thread usually waits for both queues, so they share a channel. VIs would wake each other's threads. */
+	receive = use_cq(nic, receive_cq, send->is_public ? NULL : send->channel, RECEIVE_DEPTH);
+	if (!receive || workqueue_init(&vi->send, send, false, workqueue_submit_backlog) ||
+	    workqueue_init(&vi->receive, receive, true, workqueue_submit_backlog))
+		goto fail;
 	vi->endpoint = create_endpoint(vi, &vi->attributes, vi->tag);
 	if (!vi->endpoint)
-		goto destroy_receive;
+		goto fail;
 	vi->connection = connection_create(nic->connector, vi);
 	if (!vi->connection) {
 		log_error_ratelimited("no memory for connections: %s", failure(errno));
-		goto destroy_endpoint;
+		goto fail;
 	}
-	if (condition_init(&vi->changed))
-		goto destroy_connection;
 	if (object_publish(&vi->object, OBJECT_VI))
-		goto destroy_changed;
+		goto fail;
 	workqueue_set_handle(&vi->send, object_handle(&vi->object));
 	workqueue_set_handle(&vi->receive, object_handle(&vi->object));
 	vi->tag->users++;
 	LIST_INSERT_HEAD(&nic->vis, vi, in_nic);
 	return VIP_SUCCESS;
 
-destroy_changed:
-	pthread_cond_destroy(&vi->changed);
-destroy_connection:
-	connection_destroy(vi->connection);
-destroy_endpoint:
-	ops_of(vi)->endpoint_destroy(vi->endpoint);
-destroy_receive:
-	workqueue_destroy(&vi->receive);
-destroy_send:
-	workqueue_destroy(&vi->send);
-release_receive_cq:
-	release_cq(receive_cq);
-release_send_cq:
-	release_cq(send_cq);
+fail:
+	dismantle(vi, send, receive);
 	return VIP_ERROR_RESOURCE;
 }
 
 void vi_free(struct vi *vi)
 {
 	LIST_REMOVE(vi, in_nic);
-	connection_destroy(vi->connection);
-	ops_of(vi)->endpoint_destroy(vi->endpoint);
-	workqueue_destroy(&vi->receive);
-	workqueue_destroy(&vi->send);
-	release_cq(vi->receive.cq);
-	release_cq(vi->send.cq);
 	vi->tag->users--;
-	pthread_cond_destroy(&vi->changed);
+	dismantle(vi, vi->send.cq, vi->receive.cq);
 	object_free(&vi->object);
 }
 
@@ -194,24 +187,21 @@ VIP_RETURN vi_create(struct nic *nic, const VIP_VI_ATTRIBUTES *attributes, struc
 	return rc;
 }
 
-bool vi_retract_handle(struct vi *vi)
+void vi_retract_handle(struct vi *vi)
 {
-	if (object_retired(&vi->object))
-		return false;
 	workqueue_set_handle(&vi->send, NULL);
 	workqueue_set_handle(&vi->receive, NULL);
-	return object_retire(&vi->object);
+	object_retire(&vi->object);
 }
 
 VIP_RETURN vi_retire(struct vi *vi)
 {
-	VIP_RETURN rc = VIP_SUCCESS;
+	VIP_RETURN rc;
 
 	pthread_mutex_lock(&vi->nic->lock);
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		rc = VIP_INVALID_STATE;
-	else if (!vi_retract_handle(vi))
-		rc = VIP_INVALID_PARAMETER;
+	rc = vi_check_idle(vi);
+	if (rc == VIP_SUCCESS)
+		vi_retract_handle(vi);
 	pthread_mutex_unlock(&vi->nic->lock);
 	if (rc == VIP_SUCCESS) {
 		cq_wake(vi->send.cq, true);
@@ -241,10 +231,7 @@ static bool same_endpoint(const struct vi *vi, const VIP_VI_ATTRIBUTES *wanted,
 	       tag->domain == vi->tag->domain;
 }
 
-/*
- * Posting reads these members with the queue's lock, completing with the CQ's, and all other code with the NIC's, which the
- * caller holds. The device has no descriptor, so no receive is lost.
- */
+/* Posting reads these with the queue's lock, completing with the CQ's. The device has no descriptor, so no receive is lost. */
 static void become(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes, struct tag *tag,
 		   struct device_endpoint *endpoint)
 {
@@ -269,13 +256,10 @@ VIP_RETURN vi_set_attributes(struct vi *vi, const VIP_VI_ATTRIBUTES *attributes)
 {
 	struct device_endpoint *former = vi->endpoint, *endpoint = former;
 	struct tag *tag, *former_tag = vi->tag;
-	VIP_RETURN rc;
+	VIP_RETURN rc = vi_check_idle(vi);
 
-	if (object_retired(&vi->object))
-		return VIP_INVALID_PARAMETER;
-	if (atomic_load(&vi->state) != VIP_STATE_IDLE)
-		return VIP_INVALID_STATE;
-	rc = check_attributes(vi->nic, attributes);
+	if (rc == VIP_SUCCESS)
+		rc = check_attributes(vi->nic, attributes);
 	if (rc != VIP_SUCCESS)
 		return rc;
 	tag = tag_find(vi->nic, attributes->Ptag);

@@ -66,8 +66,7 @@ struct notifier {
 	pthread_mutex_t lock; /* guards all that follows */
 	pthread_t thread;
 	bool has_thread, stop;
-	bool self_stopped; /* by a handler */
-	bool orphaned;	   /* destroyed by a handler: the thread frees it */
+	bool self_stopped; /* by a handler, which destroys it, too: the thread frees it */
 	struct errors errors;
 	struct notifies notifies;
 };

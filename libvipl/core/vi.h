@@ -24,7 +24,6 @@ struct ending {
 	VIP_VI_STATE state;  /* the VI's, afterwards */
 	VIP_RETURN result;   /* why this try has failed; unless it goes on that is the attempt's result */
 	bool goes_on;
-	bool flushes;	     /* receives, after an attempt: else they stay posted */
 	int64_t flushed_by;  /* the device flushes so long */
 	unsigned number;     /* counts the VI's ends */
 	LIST_ENTRY(vi) in_nic;

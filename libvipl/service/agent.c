@@ -3,7 +3,6 @@
 #include "agent.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/deadline.h"
 #include "base/fd.h"
@@ -12,11 +11,9 @@
 #include "base/thread.h"
 #include "base/watch.h"
 #include "connect/connect.h"
-#include "connect/listening.h"
-#include "connect/state.h"
+#include "connect/vis.h"
 #include "core/nic.h"
 #include "notifier.h"
-#include "status.h"
 
 /* Between two looks at CQs whose queues have backlogs. */
 #define FIRST_BACKLOG_MSEC   1
@@ -28,10 +25,7 @@
 /* What the agent sleeps for, beside being woken. */
 enum { DEVICE = SLEEPER_WOKEN + 1, CHANNELS, STATUS };
 
-/*
- * Submits the backlogs of the NIC's CQs, because the program may not poll. Returns the msec until it has to be called again, or
- * -1. The pauses become longer while that makes no progress.
- */
+/* Submits backlogs, as the program may not poll. Returns the msec until the next call, longer while it is in vain, or -1. */
 static int serve_cqs(struct nic *nic)
 {
 	bool backlogs = false, progress = false, may_skip = nic->agent.backlog_msec < LONGEST_BACKLOG_MSEC;
@@ -152,45 +146,26 @@ void agent_stand_in(struct nic *nic)
 		agent_wake(nic);
 }
 
-static void close_status(struct nic *nic)
+int agent_start(struct nic *nic)
 {
-	if (fd_is_own(nic->agent.status_fd))
-		strange_close_listener(nic->agent.status_fd);
-}
-
-/* 0 or errno. */
-static int watch_all(struct nic *nic)
-{
+	const int always_fd = nic->notifier->sleeps_at_words ? -1 : nic->notifier->sleeper.always_fd;
 	struct sleeper *sleeper = &nic->agent.sleeper;
-	int error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
+	int error = sleeper_init(sleeper, always_fd);
 
+	if (error)
+		return error;
+	nic->agent.status_fd = fd_mark(status_open());
+	error = progress_start(nic);
+	if (!error)
+		error = sleeper_watch(sleeper, DEVICE, nic->device->event_fd);
 	if (!error)
 		error = sleeper_watch(sleeper, CHANNELS, nic->progress.channels_fd);
 	if (!error)
 		error = sleeper_watch(sleeper, STATUS, nic->agent.status_fd);
-	return error;
-}
-
-int agent_start(struct nic *nic)
-{
-	const int always_fd = nic->notifier->sleeps_at_words ? -1 : nic->notifier->sleeper.always_fd;
-	int error = sleeper_init(&nic->agent.sleeper, always_fd);
-
-	if (error)
-		return error;
-	error = progress_start(nic);
-	if (error)
-		goto destroy_sleeper;
-	nic->agent.status_fd = fd_mark(status_open());
-	error = watch_all(nic);
 	if (!error)
 		error = thread_start(&nic->agent.thread, THREAD_OWN, run_agent, nic);
-	if (!error)
-		return 0;
-	close_status(nic);
-	progress_end(nic);
-destroy_sleeper:
-	sleeper_destroy(&nic->agent.sleeper);
+	if (error)
+		agent_free(nic);
 	return error;
 }
 
@@ -203,7 +178,8 @@ void agent_stop(struct nic *nic)
 
 void agent_free(struct nic *nic)
 {
-	close_status(nic);
+	if (fd_is_own(nic->agent.status_fd))
+		strange_close_listener(nic->agent.status_fd);
 	progress_end(nic);
 	sleeper_destroy(&nic->agent.sleeper);
 }

@@ -5,13 +5,11 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/address.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/nic.h"
-#include "notify.h"
 #include "trace/trace.h"
 
 #define START_RETRY_MSEC 100 /* until a thread that could not be started is tried again */
@@ -62,8 +60,7 @@ void notifier_destroy(struct notifier *notifier)
 	notifier_stop(notifier);
 	if (!notifier->has_thread) {
 		notifier_free(notifier);
-	} else if (notifier_is_caller(notifier)) {
-		notifier->orphaned = true;
+	} else if (notifier->self_stopped) {
 		pthread_detach(notifier->thread);
 	} else {
 		pthread_join(notifier->thread, NULL);
@@ -122,7 +119,7 @@ static bool deliver_error(struct notifier *notifier)
 static void *run_notifier(void *argument)
 {
 	struct notifier *notifier = argument;
-	bool orphaned;
+	bool frees;
 
 	thread_is_library = true;
 	pthread_mutex_lock(&notifier->lock);
@@ -134,9 +131,9 @@ static void *run_notifier(void *argument)
 		if (!worked && !notifier->stop)
 			notify_sleep(notifier, wakes);
 	}
-	orphaned = notifier->orphaned;
+	frees = notifier->self_stopped;
 	pthread_mutex_unlock(&notifier->lock);
-	if (orphaned)
+	if (frees)
 		notifier_free(notifier);
 	return NULL;
 }

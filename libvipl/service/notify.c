@@ -2,17 +2,13 @@
 /*
  * Handlers that wait for completions.
  *
- * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the
- * notifier's thread sleeps on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any
- * sleeper this thread takes, arms the CQ, and takes again. It takes nothing at any other time, so other threads that take from the
- * same queue notice no difference.
+ * A CQ at which handlers wait is *watched*: it counts as one with a sleeper, so completions are announced, and the notifier sleeps
+ * on its channel, or at its word. Where it cannot sleep at so many words the agent calls it. Like any sleeper it takes, arms the
+ * CQ, and takes again, and nothing at any other time.
  *
- * The VI or CQ that a handler is about may be destroyed at any time. The notifier's thread holds a reference while it takes,
- * but none while a handler runs, because the handler itself may destroy the object. A thread that destroys it waits here
- * for the end of the handler.
+ * The notifier's thread has a reference to the VI or CQ while it takes, but none while a handler runs, because that may destroy it.
+ * Another thread that destroys it waits here for the end of the handler.
  */
-#include "notify.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -67,14 +63,16 @@ static int open_channels(struct notifier *notifier)
 }
 
 /* 0 or errno. */
-static int watch_channel(struct notifies *notifies, struct channel *channel)
+static int watch_channel(struct notifier *notifier, struct channel *channel)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = channel};
+	int error = open_channels(notifier), channels_fd = notifier->notifies.channels_fd;
 
-	if (!fd_is_own(notifies->channels_fd))
+	if (error)
+		return error;
+	if (!fd_is_own(channels_fd))
 		return EBADF;
-	if (!channel->watched &&
-	    epoll_ctl(notifies->channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
+	if (!channel->watched && epoll_ctl(channels_fd, EPOLL_CTL_ADD, channel->device_fd, &event))
 		return errno;
 	channel->watched++;
 	return 0;
@@ -95,9 +93,7 @@ static int watch_cq(struct notifier *notifier, struct cq *cq, struct workqueue *
 	if (atomic_load(&cq->notifies.watched))
 		return 0;
 	if (cq->channel)
-		error = open_channels(notifier);
-	if (cq->channel && !error)
-		error = watch_channel(notifies, cq->channel);
+		error = watch_channel(notifier, cq->channel);
 	if (error)
 		return error;
 	cq->notifies.has_word = notifier->sleeps_at_words && notifies->words < FUTEX_MOST - 1;
@@ -213,40 +209,34 @@ static unsigned collect_words(struct notifier *notifier, uint32_t wakes, struct 
 }
 
 /*
- * Whoever wakes one thread at a word may have found this one there, which now calls a handler for another CQ, or for an error. The
- * kernel names only one of the words. So the threads that sleep at the others look.
+ * The thread was woken at the word of this place, or nobody has woken it: -1. The lock is held. Whoever wakes one thread may have
+ * found this one, which calls a handler for an error or another CQ. The kernel names only one of the words, at which we look first,
+ * so the threads that sleep at the others look.
  */
-static void pass_on(struct cq *cq)
+static void note_wake(struct notifier *notifier, int place)
 {
-	if (atomic_load(&cq->waiters) > 1)
-		cq->ops->cq_wake(cq->device_cq, true);
-}
-
-/* The thread was woken at the word of this place, perhaps also at others. It looks there first. The lock is held. */
-static void note_wake(struct notifier *notifier, unsigned place)
-{
-	struct notifies *notifies = &notifier->notifies;
 	const bool has_errors = !STAILQ_EMPTY(&notifier->errors.pending); /* they come first */
 	struct cq *cq, *woken = NULL;
 
-	TAILQ_FOREACH(cq, &notifies->watched, notifies.in_watched) {
-		if (cq->notifies.place == place && place)
+	TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched) {
+		if (!cq->notifies.place) /* also where a CQ is watched since */
+			continue;
+		if (cq->notifies.place == (unsigned)place)
 			woken = cq;
-		if (cq->notifies.place && (cq != woken || has_errors))
-			pass_on(cq);
+		cq->notifies.look |= place < 0 || cq == woken;
+		if (place >= 0 && (cq != woken || has_errors) && atomic_load(&cq->waiters) > 1)
+			cq->ops->cq_wake(cq->device_cq, true);
 	}
-	if (!woken)
-		return;
-	woken->notifies.look = true;
-	TAILQ_REMOVE(&notifies->watched, woken, notifies.in_watched);
-	TAILQ_INSERT_HEAD(&notifies->watched, woken, notifies.in_watched);
+	if (woken) {
+		TAILQ_REMOVE(&notifier->notifies.watched, woken, notifies.in_watched);
+		TAILQ_INSERT_HEAD(&notifier->notifies.watched, woken, notifies.in_watched);
+	}
 }
 
 static void sleep_at_words(struct notifier *notifier, uint32_t wakes)
 {
 	struct futex_word words[FUTEX_MOST];
 	unsigned count = collect_words(notifier, wakes, words);
-	struct cq *cq;
 	int place;
 
 	pthread_mutex_unlock(&notifier->lock);
@@ -254,12 +244,7 @@ static void sleep_at_words(struct notifier *notifier, uint32_t wakes)
 	if (place < 0 && errno != EAGAIN && errno != EFAULT && errno != EINTR && errno != ETIMEDOUT)
 		futex_rest(REFUSED_NSEC);
 	pthread_mutex_lock(&notifier->lock);
-	/* Of the CQs that are watched since, none has a place. */
-	if (place >= 0)
-		note_wake(notifier, (unsigned)place);
-	else
-		TAILQ_FOREACH(cq, &notifier->notifies.watched, notifies.in_watched)
-			cq->notifies.look |= cq->notifies.place > 0;
+	note_wake(notifier, place);
 }
 
 void notify_sleep(struct notifier *notifier, uint32_t wakes)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The status of a NIC for an operator. Each NIC listens on a socket with an abstract name. The agent answers a reader with a
- * file in memory: a line of JSON about the NIC, one about each discriminator that a thread waits for, and one about each VI. It
- * reads the queues' indices without their locks, so posting and completing cost no more.
+ * The status of a NIC for an operator: an abstract socket, at which the agent answers a reader with a file in memory. This has
+ * lines of JSON about the NIC, each discriminator that a thread waits for, and each VI. Queues are read without their locks.
  */
-#include "status.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,9 +16,9 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/closer.h"
+#include "agent.h"
 #include "base/user.h"
 #include "connect/connect.h"
-#include "connect/listening.h"
 #include "core/nic.h"
 #include "vipl_names.h"
 
@@ -66,10 +63,7 @@ static void print_discriminator(FILE *out, const struct discriminator *discrimin
 
 static void print_peer(FILE *out, const struct in6_addr *host, const struct discriminator *discriminator)
 {
-	char text[INET6_ADDRSTRLEN];
-
-	host_text(host, text);
-	fprintf(out, ", \"peer\": {\"host\": \"%s\", \"discriminator\": \"", text);
+	fprintf(out, ", \"peer\": {\"host\": \"%s\", \"discriminator\": \"", host_name(host));
 	print_discriminator(out, discriminator);
 	fputs("\"}", out);
 }
@@ -78,10 +72,7 @@ static void print_queue(FILE *out, const char *key, const struct workqueue *queu
 {
 	/* In this order, since a completion may come between the two. */
 	uint32_t done = atomic_load(&queue->done), tail = atomic_load(&queue->tail);
-	/*
-	 * Handlers that wait at a CQ count as one waiter, but not as a thread of the program. `watched` is true only while
-	 * they are counted.
-	 */
+	/* Handlers at a CQ count as one waiter, but not as a thread. `watched` is true only while they are counted. */
 	bool watched = atomic_load(&queue->cq->notifies.watched);
 	unsigned waiters = atomic_load(&queue->cq->waiters);
 
@@ -127,54 +118,30 @@ static void print_vi(FILE *out, const struct vi *vi)
 	fprintf(out, ", \"failure\": \"%s\"}\n", failure_name(atomic_load(&vi->failure)));
 }
 
-static void print_wanted(void *out, const struct discriminator *wanted)
-{
-	fputs("{\"waits_for\": \"", out);
-	print_discriminator(out, wanted);
-	fputs("\"}\n", out);
-}
-
 static void print_nic(FILE *out, const struct nic *nic)
 {
-	char host[INET6_ADDRSTRLEN];
 	const struct request *request;
+	const struct listener *listener;
 	unsigned requests = 0;
 	const struct vi *vi;
 
-	host_text(&nic->host, host);
 	TAILQ_FOREACH(request, &nic->requests, in_list)
 		requests++;
 	fprintf(out, "{\"nic\": \"%s\", \"host\": \"%s\", \"failed\": %s, \"regions\": %u, \"requests\": %u}\n",
-		nic->attributes.Name, host, atomic_load(&nic->failed) ? "true" : "false", nic->regions.used, requests);
-	listeners_tell(nic, print_wanted, out);
+		nic->attributes.Name, host_name(&nic->host), atomic_load(&nic->failed) ? "true" : "false", nic->regions.used,
+		requests);
+	TAILQ_FOREACH(listener, &nic->listeners, in_nic) {
+		if (!listener->waiters)
+			continue;
+		fputs("{\"waits_for\": \"", out);
+		print_discriminator(out, &listener->wanted);
+		fputs("\"}\n", out);
+	}
 	LIST_FOREACH(vi, &nic->vis, in_nic)
 		print_vi(out, vi);
 }
 
-/* A byte, and the file if there is one. */
-static void send_file(int reader, int file)
-{
-	char unused = 0;
-	struct iovec byte = {&unused, 1};
-	alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(file))] = {0};
-	struct msghdr message = {
-		.msg_iov = &byte,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-
-	header->cmsg_level = SOL_SOCKET;
-	header->cmsg_type = SCM_RIGHTS;
-	header->cmsg_len = CMSG_LEN(sizeof(file));
-	*(int *)(void *)CMSG_DATA(header) = file;
-	if (file < 0)
-		message.msg_controllen = 0;
-	sendmsg(reader, &message, MSG_NOSIGNAL | MSG_DONTWAIT); /* the reader may be gone */
-}
-
-/* With a file in memory, or without one. */
+/* A byte, and a file in memory if there is one. */
 static void send_answer(const struct nic *nic, int reader)
 {
 	int fd = fd_above_standard(memfd_create("vipl-status", MFD_CLOEXEC | MFD_ALLOW_SEALING), NULL);
@@ -186,7 +153,7 @@ static void send_answer(const struct nic *nic, int reader)
 		/* The seals tell the reader that the file does not change. */
 		is_whole = !fflush(out) && !ferror(out) && !fcntl(fd, F_ADD_SEALS, STATUS_SEALS);
 	}
-	send_file(reader, is_whole ? fd : -1);
+	socket_send(reader, &(char){0}, 1, &fd, is_whole); /* the reader may be gone */
 	if (out)
 		fclose(out);
 	else if (fd >= 0)

@@ -102,7 +102,7 @@ void program_answer(struct input *input)
 	trouble_begin(how & ~7u);
 	if (how & 1)
 		request_refuse(request, refusals[(how >> 1 & 3) % 3]);
-	else if (how & 2 && !request_stands(request))
+	else if (how & 2 && !socket_is_quiet(&request->conversation.watched))
 		request_refuse(request, MESSAGE_NO_MATCH);
 	else if (vi->state == VI_IDLE)
 		accept_by(vi, request);

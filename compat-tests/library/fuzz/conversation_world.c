@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include "conversation.h"
-#include "connect/listening.h"
-#include "connect/state.h"
+#include "connect/vis.h"
 
 struct talk talk;
 
@@ -111,7 +110,7 @@ void talk_create(struct input *input)
 	world_create(ONE_CQ);
 	memory_register(&world.regions[0], &(struct input){region, sizeof(region)});
 	for (unsigned i = 0; i < VIS; i++) {
-		vi_create(&world.vis[i]);
+		vi_make(&world.vis[i]);
 		world.vis[i].connection = connection_create(talk.connector, &world.vis[i]);
 		check(world.vis[i].connection);
 	}
@@ -164,7 +163,7 @@ void vi_connected(struct vi *vi, const struct connect_info *peer)
 	vi->state = VI_LINKED;
 }
 
-bool vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
+void vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
 {
 	check(vi->state == VI_PREPARED);
 	check(reason == VIP_REJECT || reason == VIP_TIMEOUT || reason == VIP_ERROR_RESOURCE || reason == VIP_NO_MATCH ||
@@ -174,7 +173,6 @@ bool vi_withdraw(struct vi *vi, VIP_RETURN reason, bool goes_on)
 	if (goes_on)
 		vi_prepare(vi);
 	connection_withdrawn(vi->connection, reason, goes_on);
-	return true;
 }
 
 bool listeners_have_more(struct nic *nic, const struct discriminator *wanted)

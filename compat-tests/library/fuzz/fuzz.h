@@ -164,7 +164,7 @@ void world_create(enum sharing sharing);
 void world_destroy(void);
 /* False when the poll reported no completion. */
 bool world_poll(struct cq *cq);
-void vi_create(struct vi *vi);
+void vi_make(struct vi *vi);
 void vi_prepare(struct vi *vi);
 /* This and vi_stop() put the VI back into VI_IDLE, as libvipl/connect/state.c does. Its descriptors are completed by then. */
 void vi_reset(struct vi *vi);

@@ -51,7 +51,7 @@ static void prepare_only(struct vi *vi, struct input *input)
 {
 	(void)input;
 	if (vi->state == VI_NONE) {
-		vi_create(vi);
+		vi_make(vi);
 		peer_create(&vi->peer);
 	}
 	if (vi->state == VI_IDLE)

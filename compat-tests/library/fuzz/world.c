@@ -93,7 +93,7 @@ void world_destroy(void)
 	fuzz_forget_timer();
 }
 
-void vi_create(struct vi *vi)
+void vi_make(struct vi *vi)
 {
 	struct endpoint_config config = {
 		.vi = vi,
