@@ -177,18 +177,14 @@ static inline void cq_release_entries(struct cq *cq, unsigned count)
 
 	atomic_store_explicit(&cq->released, released + count, memory_order_release);
 }
-/* The number of entries that are reserved and not released, where they are counted. */
-static inline unsigned cq_outstanding(const struct cq *cq)
+/* So many completions may be there now, or fewer. Others may come without end. */
+static inline unsigned cq_most(const struct cq *cq)
 {
 	/* `released` is read first: a thread that sees an entry released also sees it reserved. */
 	unsigned released = atomic_load_explicit(&cq->released, memory_order_acquire);
 
-	return atomic_load_explicit(&cq->reserved, memory_order_relaxed) - released;
-}
-/* So many completions may be there now, or fewer. Others may come without end. */
-static inline unsigned cq_most(const struct cq *cq)
-{
-	return cq->is_counted ? cq_outstanding(cq) : (cq->entries.room + 1) * RECEIVE_DEPTH;
+	return cq->is_counted ? atomic_load_explicit(&cq->reserved, memory_order_relaxed) - released
+			      : (cq->entries.room + 1) * RECEIVE_DEPTH;
 }
 /* Receives may stay for ever: they leave room for sends, which complete by themselves. */
 static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receive)
@@ -196,11 +192,6 @@ static inline unsigned cq_share(struct cq *cq, unsigned capacity, bool is_receiv
 	bool shared = is_receive && atomic_load_explicit(&cq->has_sends, memory_order_relaxed);
 
 	return shared ? capacity - capacity / 4 : capacity;
-}
-static inline bool cq_is_full(struct cq *cq, bool is_receive)
-{
-	return cq->is_counted &&
-	       cq_outstanding(cq) >= cq_share(cq, atomic_load(&cq->capacity), is_receive);
 }
 
 /* Reserves one entry, if the CQ need not grow for it. */

@@ -55,37 +55,32 @@ bool workqueue_is_registered(struct workqueue *queue)
 	return true;
 }
 
-static bool copy_segments(const struct vi *vi, const VIP_DESCRIPTOR *descriptor, struct span span, struct span_copy copy)
+/* Copies between the span of the descriptor at this index and plain memory. */
+static bool copy_segments(const struct workqueue *queue, uint32_t index, struct span span, struct span_copy copy)
 {
+	const VIP_DESCRIPTOR *descriptor = queue->ring[index & (QUEUE_DESCRIPTORS - 1)].descriptor;
 	bool is_rdma = READ_ONCE(descriptor->CS.Control) & VIP_CONTROL_OP_MASK;
 	unsigned count = READ_ONCE(descriptor->CS.SegCount);
 	struct segment segments[MAX_SEGMENTS];
-	struct use use = {vi, !copy.to_plain};
+	struct use use = {queue->vi, !copy.to_plain};
+	struct nic *nic = queue->vi->nic;
 	unsigned used = 0;
+	bool copied;
 
 	for (unsigned i = is_rdma; i < count && i < MAX_SEGMENTS; i++)
 		segments[used++] = read_segment(&descriptor->DS[i].Local);
 	copy.allows = is_registered;
 	copy.asked = &use;
-	return span_copy(span, segments, used, copy);
-}
-
-static bool copy_locked(const struct workqueue *queue, uint32_t index, struct span span, struct span_copy copy)
-{
-	const VIP_DESCRIPTOR *descriptor = queue->ring[index & (QUEUE_DESCRIPTORS - 1)].descriptor;
-	struct nic *nic = queue->vi->nic;
-	bool copied;
-
 	copy.carefully |= thread_is_library;
 	pthread_rwlock_rdlock(&nic->copying);
-	copied = copy_segments(queue->vi, descriptor, span, copy);
+	copied = span_copy(span, segments, used, copy);
 	pthread_rwlock_unlock(&nic->copying);
 	return copied;
 }
 
 bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length, bool carefully)
 {
-	return copy_locked(queue, queue->submitted, (struct span){0, length},
+	return copy_segments(queue, queue->submitted, (struct span){0, length},
 			   (struct span_copy){.plain = to, .to_plain = true, .carefully = carefully});
 }
 
@@ -96,6 +91,6 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	/* The descriptor came here through the device. This load also orders its memory after the post, for our own threads. */
 	if (atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
-	return copy_locked(queue, done, (struct span){offset, length},
+	return copy_segments(queue, done, (struct span){offset, length},
 			   (struct span_copy){.plain = (uint8_t *)(uintptr_t)from, .carefully = carefully});
 }

@@ -49,35 +49,41 @@ static unsigned read_details(struct loopback_endpoint *endpoint, struct segment 
 	return count;
 }
 
-/* Writes a message into the receive's memory. 0 or errno. */
-static int place_message(struct loopback_endpoint *endpoint, const struct device_send *send)
+/* Copies the send to or from these segments of the peer's memory. 0 or errno; ERANGE: the peer has not registered all of it for that. */
+static int access_remote(struct loopback_endpoint *endpoint, const struct device_send *send, const struct segment *segments,
+			 unsigned count, uint32_t right)
 {
-	struct segment segments[LANE_SEGMENTS];
-	unsigned count = read_details(endpoint, segments);
 	uint32_t left = send->length;
 	int error = ESHUTDOWN;
 
-	if (!count)
-		return EINVAL;
 	if (!access_begin(endpoint))
 		goto end;
 	error = ECONNABORTED;
 	if (atomic_load_explicit(&endpoint->out->closed, memory_order_relaxed))
 		goto end;
-	error = EFAULT;
+	error = ERANGE;
 	for (unsigned i = 0; i < count && left; i++) {
 		uint32_t here = segments[i].length < left ? segments[i].length : left;
 
 		if (region_room(endpoint->peer_regions, segments[i].key, endpoint->peer_domain,
-				RIGHT_LOCAL_WRITE, segments[i].address, here) != here)
+				right, segments[i].address, here) != here)
 			goto end;
 		left -= here;
 	}
 	if (!left)
-		error = peer_memory_copy(endpoint->peer_memory, send, segments, count, true);
+		error = peer_memory_copy(endpoint->peer_memory, send, segments, count, right != RIGHT_RDMA_READ);
 end:
 	access_end(endpoint);
 	return error;
+}
+
+/* Writes a message into the receive's memory. 0 or errno. */
+static int place_message(struct loopback_endpoint *endpoint, const struct device_send *send)
+{
+	struct segment segments[LANE_SEGMENTS];
+	unsigned count = read_details(endpoint, segments);
+
+	return count ? access_remote(endpoint, send, segments, count, RIGHT_LOCAL_WRITE) : EINVAL;
 }
 
 /* The peer's receive cannot take the message. */
@@ -125,6 +131,7 @@ static __attribute__((noinline)) void send_long(struct loopback_endpoint *endpoi
 		send_to_nobody(endpoint, send, error);
 		break;
 	case EFAULT:
+	case ERANGE:
 		send_misfit(endpoint, send);
 		break;
 	default: /* the kernel does not let us */
@@ -180,33 +187,12 @@ static void send_plain(struct loopback_endpoint *endpoint, const struct device_s
 		send_misfit(endpoint, send);
 }
 
-/* Does the RDMA operation by the kernel. 0 or errno. */
-static int access_remote(struct loopback_endpoint *endpoint, const struct device_send *send,
-			 bool is_write)
-{
-	struct segment remote = {send->remote_address, send->length, send->remote_handle};
-	int error = ESHUTDOWN;
-
-	if (!access_begin(endpoint))
-		goto end;
-	error = ECONNABORTED;
-	if (!atomic_load_explicit(&endpoint->out->closed, memory_order_relaxed)) {
-		error = EACCES;
-		if (region_room(endpoint->peer_regions, remote.key, endpoint->peer_domain,
-				is_write ? RIGHT_RDMA_WRITE : RIGHT_RDMA_READ, remote.address,
-				remote.length) == remote.length)
-			error = peer_memory_copy(endpoint->peer_memory, send, &remote, 1, is_write);
-	}
-end:
-	access_end(endpoint);
-	return error;
-}
-
 static void send_rdma(struct loopback_endpoint *endpoint, const struct device_send *send,
 		      bool is_write)
 {
 	bool announced = is_write && send->control & VIP_CONTROL_IMMEDIATE;
 	enum lane_end refused = is_write ? END_WRITE_REFUSED : END_READ_REFUSED;
+	const struct segment remote = {send->remote_address, send->length, send->remote_handle};
 	int error = EPERM;
 	uint32_t room;
 
@@ -230,7 +216,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 	if (!send->length)
 		error = 0;
 	else if (copies_directly(endpoint))
-		error = access_remote(endpoint, send, is_write);
+		error = access_remote(endpoint, send, &remote, 1, is_write ? RIGHT_RDMA_WRITE : RIGHT_RDMA_READ);
 	switch (error) {
 	case 0:
 		if (!announced) {
@@ -240,7 +226,7 @@ static void send_rdma(struct loopback_endpoint *endpoint, const struct device_se
 		send_publish(endpoint, lane_next_message(endpoint), MESSAGE_WRITTEN, send->length, send);
 		send_finish_well(endpoint);
 		break;
-	case EACCES:
+	case ERANGE:
 		send_refused(endpoint, VIP_STATUS_RDMA_PROT_ERROR, refused);
 		break;
 	case EFAULT: /* memory of either side */
@@ -276,7 +262,8 @@ static __attribute__((noinline)) int send_any(struct loopback_endpoint *endpoint
 		send_plain(endpoint, send);
 		break;
 	}
-	return endpoint->shares ? send_announce_shared(endpoint) : send_announce_alone(endpoint);
+	send_announce(endpoint);
+	return 0;
 }
 
 /*
