@@ -3,10 +3,18 @@
 #include "region.h"
 #include "span.h"
 
+static __attribute__((noinline)) bool gather_carefully(uint8_t *to, const struct device_send *send, struct span span)
+{
+	return span_copy(span, send->segments, send->count, (struct span_copy){.plain = to, .to_plain = true, .carefully = true});
+}
+
 bool copy_gather(uint8_t *to, const struct device_send *send, uint32_t offset, uint32_t length, bool carefully)
 {
-	return span_copy((struct span){offset, length}, send->segments, send->count,
-			 (struct span_copy){.plain = to, .to_plain = true, .carefully = carefully});
+	const struct span span = {offset, length};
+
+	if (carefully)
+		return gather_carefully(to, send, span);
+	return span_copy(span, send->segments, send->count, (struct span_copy){.plain = to, .to_plain = true});
 }
 
 bool copy_scatter_carefully(const struct device_send *send, uint32_t offset, const uint8_t *from, uint32_t length)

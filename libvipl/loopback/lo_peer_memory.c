@@ -189,7 +189,6 @@ void peer_memory_close(struct peer_memory *memory)
 	free(memory);
 }
 
-/* A copy under way. */
 struct copying {
 	const struct peer_memory *memory;
 	const struct device_send *send;

@@ -22,11 +22,8 @@ static uint32_t look_up(struct loopback_endpoint *endpoint, const struct segment
 	const struct region_entry *entry =
 		&endpoint->device->regions->entries[segment->key & (TABLE_REGIONS - 1)];
 	struct cached_region *cached = &endpoint->region_cache[segment->key % CACHED_REGIONS];
-	uint32_t found;
+	uint32_t found = usable(endpoint, segment);
 
-	if (is_cached(endpoint, segment, dereg_epoch))
-		return segment->length;
-	found = usable(endpoint, segment);
 	/* If the entry is another region's by now, the one that was found is deregistered, and the epoch has changed. */
 	cached->handle = found ? segment->key : 0;
 	cached->dereg_epoch = dereg_epoch;
@@ -168,7 +165,9 @@ static __attribute__((noinline)) int add_any(struct loopback_endpoint *endpoint,
 	for (unsigned i = 0; i < count; i++) {
 		/* Data that comes for memory that is not registered breaks the connection. */
 		if (room_usable == room)
-			room_usable += look_up(endpoint, &segments[i], receive->dereg_epoch);
+			room_usable += is_cached(endpoint, &segments[i], receive->dereg_epoch)
+					       ? segments[i].length
+					       : look_up(endpoint, &segments[i], receive->dereg_epoch);
 		room += segments[i].length;
 	}
 	receive->room = room;

@@ -30,7 +30,6 @@
 
 #define TICK_MSEC	 10
 #define SLOW_TICK_MSEC	 1000
-#define NO_TICK		 0
 #define WAKE_AGAIN_MSEC  10
 #define QUIET_TICKS      8u  /* after this number without a poll the timer stops */
 #define MOST_TURNS       64u /* at one CQ */
@@ -39,7 +38,7 @@
 #define SOME_CONNECTIONS 64u
 #define MANY_CONNECTIONS 1024u
 
-/* The next tick is after this time. */
+/* The next tick is after this time; 0: there is none. */
 static void set_timer(struct loopback_device *device, long milliseconds)
 {
 	struct itimerspec tick = {.it_value = {.tv_sec = milliseconds / 1000,
@@ -260,7 +259,7 @@ static void stop_ticking(struct loopback_device *device)
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
 	atomic_store(&device->ticks, false);
-	set_timer(device, depends ? SLOW_TICK_MSEC : NO_TICK);
+	set_timer(device, depends ? SLOW_TICK_MSEC : 0);
 	/* Just now threads may have polled. */
 	if (atomic_load(&device->is_polled))
 		tick(device);

@@ -45,7 +45,7 @@ int report(struct loopback_endpoint *endpoint, bool with_rest, const uint32_t *b
 		/* After a failure, or when a pending send was flushed, more are reported than finished. */
 		if ((int32_t)(finished - reported) <= 0 && !(with_rest && next_of_rest(endpoint, reported, &status, &stamp)))
 			break;
-		if (bound && reported != first && !stamp_before(order_stamp(endpoint->send_cq, stamp), *bound)) {
+		if (reported != first && bound && !stamp_before(order_stamp(endpoint->send_cq, stamp), *bound)) {
 			*has_more = true;
 			break;
 		}
@@ -55,6 +55,11 @@ int report(struct loopback_endpoint *endpoint, bool with_rest, const uint32_t *b
 	}
 	atomic_store_explicit(&endpoint->reported, reported, memory_order_relaxed);
 	return (int)(reported - first);
+}
+
+static __attribute__((noinline)) int report_end(struct loopback_endpoint *endpoint, const uint32_t *bound, bool *has_more)
+{
+	return report(endpoint, true, bound, has_more);
 }
 
 static inline bool is_next_stamped(const struct loopback_endpoint *endpoint)
@@ -73,7 +78,7 @@ int loopback_report_sends_before(struct loopback_endpoint *endpoint, uint32_t bo
 	int count;
 
 	*has_more = false;
-	count = report(endpoint, is_ending(endpoint), &bound, has_more);
+	count = is_ending(endpoint) ? report_end(endpoint, &bound, has_more) : report(endpoint, false, &bound, has_more);
 	*has_more |= is_next_stamped(endpoint);
 	return count;
 }
@@ -82,19 +87,15 @@ bool loopback_next_send(struct loopback_endpoint *endpoint, uint32_t *stamp)
 {
 	uint32_t reported = reported_sends(endpoint), status;
 
+	if ((int32_t)(atomic_load(&endpoint->finished) - reported) <= 0 && !is_next_stamped(endpoint))
+		return is_ending(endpoint) && next_of_rest(endpoint, reported, &status, stamp);
 	*stamp = next_stamp(endpoint, reported);
-	return (int32_t)(atomic_load(&endpoint->finished) - reported) > 0 || is_next_stamped(endpoint) ||
-	       next_of_rest(endpoint, reported, &status, stamp);
-}
-
-static __attribute__((noinline)) int report_all(struct loopback_endpoint *endpoint)
-{
-	return report(endpoint, true, NULL, NULL);
+	return true;
 }
 
 int loopback_report_sends(struct loopback_endpoint *endpoint)
 {
 	if (atomic_load_explicit(&endpoint->is_pending, memory_order_acquire))
 		loopback_advance(endpoint);
-	return is_ending(endpoint) ? report_all(endpoint) : report(endpoint, false, NULL, NULL);
+	return is_ending(endpoint) ? report_end(endpoint, NULL, NULL) : report(endpoint, false, NULL, NULL);
 }

@@ -66,12 +66,6 @@ struct loopback_endpoint *endpoint_with_news(struct loopback_device *device)
 	return endpoint;
 }
 
-/* Behind a full socket there is a wake-up already. An end that is gone needs none, nor one whose socket the program has closed. */
-static bool is_needless(int error)
-{
-	return error == EAGAIN || error == EPIPE || error == ECONNRESET || error == ENOTCONN || error == EBADF || error == ENOTSOCK;
-}
-
 /* 0 or errno: the peer has not been woken. */
 static int wake_peer(struct loopback_endpoint *endpoint)
 {
@@ -81,7 +75,10 @@ static int wake_peer(struct loopback_endpoint *endpoint)
 	/* Else the program has closed it, and the number may be that of a file of its own. */
 	if (!fd_is_own(endpoint->socket) || sendmsg(endpoint->socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 		return 0;
-	return is_needless(errno) ? 0 : errno;
+	/* Behind a full socket there is a wake-up already. An end that is gone needs none. */
+	if (errno == EAGAIN || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == EBADF || errno == ENOTSOCK)
+		return 0;
+	return errno;
 }
 
 void endpoint_wake_peer(struct loopback_endpoint *endpoint)

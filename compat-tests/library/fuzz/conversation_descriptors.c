@@ -60,9 +60,9 @@ static int make_right(enum what what)
 	if (what == LINK)
 		link_unmap(link_create(&fd));
 	else if (what == PAGE)
-		munmap(cq_page_create(&fd), sizeof(struct cq_page));
+		fuzz_munmap(cq_page_create(&fd), sizeof(struct cq_page));
 	else
-		munmap(region_entries_create(&fd), sizeof(struct region_entries));
+		fuzz_munmap(region_entries_create(&fd), sizeof(struct region_entries));
 	return fd;
 }
 

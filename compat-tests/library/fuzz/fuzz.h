@@ -42,6 +42,8 @@ void fuzz_configure(bool one_copy, const char *users);
 
 /* The number of mappings that the device has made and not removed. */
 extern unsigned fuzz_mappings;
+/* Removes one of these. */
+int fuzz_munmap(void *address, size_t length);
 /* The number of open file descriptors. With `inheritable`, only those without FD_CLOEXEC. */
 unsigned fuzz_descriptors(bool inheritable);
 /* From here to trouble_end() calls of the device fail: a chosen one, or all that need a file descriptor. */

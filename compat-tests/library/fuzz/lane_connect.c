@@ -43,7 +43,7 @@ static void peer_forget(struct peer *peer)
 		link_unmap(peer->link);
 	peer_file_unmap(&peer_files, peer->page);
 	if (peer->own_page)
-		munmap(peer->own_page, sizeof(*peer->own_page));
+		fuzz_munmap(peer->own_page, sizeof(*peer->own_page));
 	peer->link = NULL;
 	peer->page = peer->own_page = NULL;
 }
@@ -60,7 +60,7 @@ void peer_destroy(struct peer *peer)
 	if (!peer->table)
 		return;
 	peer_forget(peer);
-	munmap(peer->table, sizeof(*peer->table));
+	fuzz_munmap(peer->table, sizeof(*peer->table));
 	close(peer->table_fd);
 	peer->table = NULL;
 }
