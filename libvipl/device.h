@@ -202,7 +202,7 @@ struct device_ops {
 				       unsigned entries, unsigned *capacity);
 	/* [nic] No endpoint completes into the CQ any more. */
 	void (*cq_destroy)(struct device_cq *cq);
-	/* Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. Needed if cq_create() makes less. */
+	/* [optional] Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. Needed if cq_create() makes less. */
 	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
 		       unsigned *capacity);
 	/*
@@ -241,13 +241,13 @@ struct device_ops {
 	int (*post_receive)(struct device_endpoint *endpoint, const struct segment *segments,
 			    unsigned count);
 
-	/* [nic] Receives can be posted after this. After an error the caller resets the endpoint. Needed if something can fail. */
+	/* [nic, optional] Receives can be posted after this. After an error the caller resets the endpoint. */
 	int (*endpoint_prepare)(struct device_endpoint *endpoint);
 	/*
-	 * [nic, optional] Before endpoint_stop(), and before endpoint_reset() again. Returns false while the peer, or a thread of ours, is in
-	 * a copy that it has begun, or the device works for the endpoint: the caller asks again soon. No new copy begins. A peer
-	 * is waited for a second at most. `stops`: endpoint_stop() follows, or came before; else endpoint_reset() does, and the
-	 * socket of the connection is closed meanwhile.
+	 * [nic, optional] Before endpoint_stop(), and before endpoint_reset() again. Returns false while the peer, or a thread of
+	 * ours, is in a copy that it has begun, or the device works for the endpoint: the caller asks again soon. No new copy
+	 * begins. A peer is waited for a second at most. `stops`: endpoint_stop() follows, or came before; else endpoint_reset()
+	 * does, and the socket of the connection is closed meanwhile.
 	 */
 	bool (*endpoint_is_still)(struct device_endpoint *endpoint, bool stops);
 	/* [nic] After this no work starts or completes. Completions from before can still be polled. */
@@ -291,8 +291,8 @@ struct device_ops {
 	int (*raise)(struct device_endpoint *endpoint, bool accepts, const struct connect_info *own,
 		     const struct connect_info *peer, struct description *description);
 	/*
-	 * [nic, optional] The peer has ended the connection. Returns true if acknowledgements of what the peer had received may still be
-	 * under way: then the end waits for a moment.
+	 * [nic, optional] The peer has ended the connection. Returns true if acknowledgements of what the peer had received may
+	 * still be under way: then the end waits for a moment.
 	 */
 	bool (*awaits_acks)(struct device_endpoint *endpoint);
 	/* [nic, optional] The peer has sent a wake-up, one byte over the connection's socket. */

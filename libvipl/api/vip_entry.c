@@ -2,8 +2,8 @@
 /*
  * The functions that programs call, made from functions.def. Each leads to the one that does the work (PVipPostSend, in the
  * files beside this one), or, while calls are traced, to one here (traced_VipPostSend) that calls it and writes a line about the
- * call. On the data path it is a jump. All other calls look at the arguments first, and the thread is not cancelled. What may be gone
- * after the call is read before it.
+ * call. On the data path it is a jump. All other calls look at the arguments first, and the thread is not cancelled. What may
+ * be gone after the call is read before it.
  */
 #include <string.h>
 

@@ -97,7 +97,7 @@ TEST_P(DeviceEnds, IsCatastrophicAndLosesAllConnections)
 
 INSTANTIATE_TEST_SUITE_P(Connected, DeviceEnds, testing::Bool());
 
-// Kernels have bugs with a queue pair that is reset while they handle a message: see drain_qp() in verbs_queuepair.c.
+// Kernels have bugs with a queue pair that is reset while they handle a message: see soft_drain() in verbs_soft.c.
 TEST_F(Connected, AQueuePairWithoutReceivesFlushesOneBeforeItIsReset)
 {
 	VIP_DESCRIPTOR *none;
