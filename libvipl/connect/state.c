@@ -327,6 +327,8 @@ void vi_revive(struct vi *vi)
 
 	if (!has_connection(vi)) /* not yet, or not any more: see vi_connected() */
 		return;
+	/* Who sees a completion of what follows may ask by VipQueryVi when messages arrive again. */
+	atomic_store(&vi->reviving, true);
 	workqueue_set_mode(&vi->send, QUEUE_HOLDS);
 	workqueue_set_mode(&vi->receive, QUEUE_HOLDS);
 	while (!has_flushed(vi, false, flushed_by))
@@ -342,11 +344,11 @@ void vi_revive(struct vi *vi)
 		workqueue_set_mode(&vi->receive, QUEUE_OPEN);
 		error = ops_of(vi)->endpoint_resume(vi->endpoint);
 	}
-	if (error && error != EAGAIN) {
+	if (error && error != EAGAIN)
 		break_live(vi, VIP_ERROR_CONN_LOST);
-		return;
-	}
-	workqueue_set_mode(&vi->send, QUEUE_OPEN);
+	else
+		workqueue_set_mode(&vi->send, QUEUE_OPEN);
+	atomic_store(&vi->reviving, false);
 }
 
 static void break_or_revive(struct vi *vi)
@@ -369,7 +371,7 @@ void faults_serve(struct nic *nic)
 
 void vi_catch_up(struct vi *vi)
 {
-	if (!atomic_load(&vi->stalled) &&
+	if (!atomic_load(&vi->stalled) && !atomic_load(&vi->reviving) &&
 	    !(atomic_load(&vi->broken) && atomic_load(&vi->state) == VIP_STATE_CONNECTED))
 		return;
 	pthread_mutex_lock(&vi->nic->lock);

@@ -44,6 +44,7 @@ struct vi {
 	_Atomic VIP_VI_STATE state; /* written under the NIC's lock */
 	atomic_bool broken;	    /* a descriptor or the device has failed since the VI was prepared */
 	atomic_bool stalled;	    /* the device waits for vi_revive() */
+	atomic_bool reviving;	    /* that goes on, with the NIC's lock */
 	_Atomic uint32_t failure;   /* the Status of the descriptor that broke it; 0: none did */
 
 	/* Guarded by the NIC's lock. */
