@@ -28,9 +28,12 @@ static inline bool order_has_news(const struct loopback_order *order, const stru
 	return atomic_load_explicit(&order->is_filled, memory_order_relaxed) || order_has_come(order, page);
 }
 
+/* lo_stamps.c: the counter */
 #define STAMPS_MOST (1u << 30) /* far more than there can be completions at a time */
 
-/* The CQ's lock is held. A peer may write any number as a stamp. This is the stamp that it counts as. */
+/* The CQ's lock is held: what the counter has reached. */
+uint32_t stamps_now(struct loopback_cq *cq);
+/* A peer may write any number as a stamp. This is the stamp that it counts as. */
 uint32_t stamps_doubt(struct loopback_cq *cq, uint32_t stamp);
 
 static inline uint32_t order_stamp(struct loopback_cq *cq, uint32_t stamp)
