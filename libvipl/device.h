@@ -202,7 +202,10 @@ struct device_ops {
 				       unsigned entries, unsigned *capacity);
 	/* [nic] No endpoint completes into the CQ any more. */
 	void (*cq_destroy)(struct device_cq *cq);
-	/* [optional] Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. Needed if cq_create() makes less. */
+	/*
+	 * [optional] Makes room for this number of entries, and sets `capacity`. The CQ's lock is held. Needed if cq_create() makes
+	 * less than CQ_UNLIMITED.
+	 */
 	int (*cq_grow)(struct device *device, struct device_cq *cq, unsigned entries,
 		       unsigned *capacity);
 	/*
@@ -277,7 +280,7 @@ struct device_ops {
 	bool (*admit)(struct device *device, int fd, struct description *peer);
 	/* [optional] Nobody was found who listens for this, and the request has failed: the log may say more. */
 	void (*tell_no_match)(const struct discriminator *wanted);
-	/* Whether this descriptor, which came with a message, may be one of a description. Touches no other file. */
+	/* [optional] Whether this descriptor, which came with a message, may be one of a description. Touches no other file. */
 	bool (*takes_fd)(int fd);
 
 	/* [nic, optional] Finds the way to a host, before describe(). EINPROGRESS: the caller asks again after device_routed(). */
@@ -295,7 +298,7 @@ struct device_ops {
 	 * still be under way: then the end waits for a moment.
 	 */
 	bool (*awaits_acks)(struct device_endpoint *endpoint);
-	/* [nic, optional] The peer has sent a wake-up, one byte over the connection's socket. */
+	/* [nic, optional] The peer has sent a wake-up, one byte over the connection's socket. Needed where peers do. */
 	void (*woken_by_peer)(struct device_endpoint *endpoint);
 	/* [nic, optional] The agent's turn, also after device_wake(). Returns the msec until it has to be called again, or -1. */
 	int (*serve)(struct device *device);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Each function of the API has another name, which is not exported. PVipPostSend does what VipPostSend does, without a trace;
- * the files beside this one define it, and the P is as in MPI's profiling interface. Programs call the functions of
- * vip_entry.c, which look at the arguments, except on the data path: so they are right, as kinds.def says, and the NIC, VI or CQ
- * stands in place of its handle. The caller has a reference to it.
+ * the files beside this one define it. Programs call the functions of vip_entry.c, which check the arguments, except on the data
+ * path: so they are right, as kinds.def says, and the NIC, VI or CQ stands in place of its handle. The caller has a reference to it.
  */
 #ifndef VIPL_PVIP_H
 #define VIPL_PVIP_H

@@ -222,7 +222,8 @@ static void bid_farewell(struct watched_socket *watched)
 	}
 	socket_init(farewell, watched->connector, farewell_ready, leave);
 	if (socket_move(watched, farewell)) {
-		leave(farewell);
+		socket_close(farewell, false);
+		free(farewell);
 		return;
 	}
 	socket_set_time(farewell, FAREWELL_NSEC);

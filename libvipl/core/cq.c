@@ -204,19 +204,19 @@ int cq_make_room(struct cq *cq, VIP_ULONG entries)
 
 bool cq_reserve(struct cq *cq, bool is_receive)
 {
-	int error = 0;
+	while (!cq_reserve_at_once(cq, is_receive)) {
+		unsigned capacity;
+		int error = 0;
 
-	while (!error) {
-		unsigned capacity = atomic_load(&cq->capacity);
-
-		if (cq_reserve_at_once(cq, is_receive))
-			return true;
 		lock_acquire(&cq->lock);
-		if (capacity == atomic_load(&cq->capacity)) /* still: no other thread has let it grow */
+		capacity = atomic_load(&cq->capacity);
+		if (cq_most(cq) >= cq_share(cq, capacity, is_receive)) /* still: no other thread has let it grow, or made room */
 			error = grow_device_cq(cq, 2 * capacity);
 		lock_release(&cq->lock);
+		if (error)
+			return false;
 	}
-	return false;
+	return true;
 }
 
 void cq_lock(struct cq *cq)

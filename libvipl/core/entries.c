@@ -17,7 +17,7 @@ void entries_free(struct entries *entries)
 	entries->room = 0;
 }
 
-/* Room for twice as many queues. 0 or ENOMEM. Only the caller changes the table and the ring; others use them with the CQ's lock. */
+/* Room for twice as many queues. 0 or ENOMEM. Only the caller exchanges table and ring; others use them with the CQ's lock. */
 static int grow(struct cq *cq)
 {
 	struct entries *entries = &cq->entries;

@@ -3,7 +3,7 @@
  * The entries of a VIPL CQ: one for each completion, in the order in which they happened, over all queues
  * that complete there. An entry is the number of its queue, because a queue's completions are reported in their order.
  *
- * The ring has ENTRIES_MOST places for each queue. A program may take descriptors without asking the CQ, so a queue can have
+ * The ring has ENTRIES_MOST places, 4 KiB, for each queue. A program may take descriptors without asking the CQ, so a queue can have
  * more completions that the CQ has not reported. Those wait. When an entry of that queue is taken, one of them gets an entry at
  * the end of the CQ. That is too late, but only for a queue whose descriptors the program takes without asking.
  */

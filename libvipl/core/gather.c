@@ -81,7 +81,7 @@ static bool copy_segments(const struct workqueue *queue, uint32_t index, struct 
 bool workqueue_gather(struct workqueue *queue, void *to, uint32_t length, bool carefully)
 {
 	return copy_segments(queue, queue->submitted, (struct span){0, length},
-			   (struct span_copy){.plain = to, .to_plain = true, .carefully = carefully});
+			     (struct span_copy){.plain = to, .to_plain = true, .carefully = carefully});
 }
 
 bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *from, uint32_t length, bool carefully)
@@ -92,5 +92,5 @@ bool workqueue_scatter(struct workqueue *queue, uint32_t offset, const void *fro
 	if (atomic_load_explicit(&queue->tail, memory_order_acquire) == done)
 		return false;
 	return copy_segments(queue, done, (struct span){offset, length},
-			   (struct span_copy){.plain = (uint8_t *)(uintptr_t)from, .carefully = carefully});
+			     (struct span_copy){.plain = (uint8_t *)(uintptr_t)from, .carefully = carefully});
 }

@@ -40,7 +40,6 @@ struct device_cq *loopback_cq_create(struct device *device, struct cq *named,
 	cq->cq = named;
 	cq->device = (struct loopback_device *)device;
 	TAILQ_INIT(&cq->linked);
-	TAILQ_INSERT_TAIL(&cq->device->cqs, cq, in_device);
 	if (is_shared) {
 		if (!cq->look.is_empty) /* else threads may read it */
 			cq->look.is_empty = order_is_empty;
@@ -54,7 +53,6 @@ void loopback_cq_destroy(struct device_cq *base)
 {
 	struct loopback_cq *cq = (struct loopback_cq *)base;
 
-	TAILQ_REMOVE(&cq->device->cqs, cq, in_device);
 	if (cq->page)
 		order_destroy(cq); /* the memory is kept: see cq_former_look() */
 	else

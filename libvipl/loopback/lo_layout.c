@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sizes and places of all that link.h and cq_page.h describe. There is no code here. The test is that this compiles, for 64
- * and for 32 bits.
+ * The sizes and places of all that link.h and cq_page.h describe, and the numbers that are derived there. There is no code here.
+ * The test is that this compiles, for 64 and for 32 bits.
  */
 #include <stddef.h>
 
@@ -64,6 +64,8 @@ SIZE(lane_segment, 16);
 MEMBER(lane_segment, address, 0, 8);
 MEMBER(lane_segment, length, 8, 4);
 MEMBER(lane_segment, handle, 12, 4);
+
+_Static_assert(LANE_SHORT == 256 && PAGE_SPREAD == 128, "these follow from others");
 
 /* The page of a CQ. */
 SIZE(cq_page, 8256);

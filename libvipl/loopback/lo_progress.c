@@ -205,10 +205,24 @@ int loopback_serve(struct device *base)
 
 /* ---- connections ---- */
 
+static void link_cq(struct loopback_cq *cq)
+{
+	if (!cq->ends++)
+		TAILQ_INSERT_TAIL(&cq->device->cqs, cq, in_device);
+}
+
+static void unlink_cq(struct loopback_cq *cq)
+{
+	if (!--cq->ends)
+		TAILQ_REMOVE(&cq->device->cqs, cq, in_device);
+}
+
 void loopback_progress_link(struct loopback_endpoint *endpoint)
 {
 	struct loopback_cq *cq = endpoint->receive_cq;
 
+	link_cq(endpoint->send_cq);
+	link_cq(cq);
 	TAILQ_INSERT_TAIL(&cq->linked, endpoint, in_cq_linked);
 	if (!cq->links++ && cq->page)
 		tick(cq->device); /* and stop_ticking() finds that it has peers */
@@ -228,6 +242,8 @@ void loopback_progress_unlink(struct loopback_endpoint *endpoint)
 		if (look(cq))
 			endpoint_wake_agent(TAILQ_FIRST(&cq->linked));
 	}
+	unlink_cq(cq);
+	unlink_cq(endpoint->send_cq);
 }
 
 /* ---- the timer ---- */
@@ -260,9 +276,11 @@ static void stop_ticking(struct loopback_device *device)
 		depends |= cq->page && cq->links;
 	atomic_store(&device->ticks, false);
 	set_timer(device, depends ? SLOW_TICK_MSEC : 0);
-	/* Just now threads may have polled. */
-	if (atomic_load(&device->is_polled))
-		tick(device);
+	/* Just now threads may have polled, and have set the timer before it was set here. */
+	if (atomic_load(&device->is_polled)) {
+		atomic_store(&device->ticks, true);
+		set_timer(device, TICK_MSEC);
+	}
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		ask_for_wakes(cq);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {

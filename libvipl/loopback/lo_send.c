@@ -49,7 +49,7 @@ static unsigned read_details(struct loopback_endpoint *endpoint, struct segment 
 	return count;
 }
 
-/* Copies the send to or from these segments of the peer's memory. 0 or errno; ERANGE: the peer has not registered all of it for that. */
+/* Copies the send to or from these segments of the peer's memory. 0 or errno; ERANGE: not all of it is registered for that. */
 static int access_remote(struct loopback_endpoint *endpoint, const struct device_send *send, const struct segment *segments,
 			 unsigned count, uint32_t right)
 {

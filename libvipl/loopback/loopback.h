@@ -45,7 +45,7 @@ struct loopback_device {
 	/* The NIC's lock guards these. */
 	LIST_HEAD(, peer_memory) peer_memories;
 	struct peer_files peer_files;
-	TAILQ_HEAD(, loopback_cq) cqs;
+	TAILQ_HEAD(, loopback_cq) cqs; /* of linked endpoints */
 
 	pthread_mutex_t lock; /* guards what follows */
 	LIST_HEAD(, loopback_endpoint) linked; /* changed with the NIC's lock, too: either may read */
@@ -107,6 +107,7 @@ struct loopback_cq {
 
 	/* loopback/lo_progress.c; guarded by the NIC's lock. */
 	TAILQ_ENTRY(loopback_cq) in_device;
+	unsigned ends; /* of linked endpoints that complete here */
 	TAILQ_HEAD(, loopback_endpoint) linked; /* the endpoints whose receives complete here */
 	unsigned links;				/* the length of that list */
 };

@@ -233,12 +233,9 @@ void verbs_describe(struct device_endpoint *base, struct description *own)
 static void tell_other_version(const struct verbs_device *device, const struct verbs_path *path, uint8_t asked_for,
 			       const struct in6_addr *host)
 {
-	char text[INET6_ADDRSTRLEN];
-
-	host_text(host, text);
 	log_ratelimited(LOG_LEVEL_INFO,
 			"RDMA device %s: its port has no GID of RoCE v%u, with which %s asks, so it answers with v%u",
-			ibv_get_device_name(device->context->device), asked_for, text, path->roce_version);
+			ibv_get_device_name(device->context->device), asked_for, host_name(host), path->roce_version);
 }
 
 /* The requester's path, seen from here. On Ethernet the peer is where its socket is, whatever it says. */

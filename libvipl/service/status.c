@@ -16,10 +16,10 @@
 #include "base/log.h"
 #include "base/strange.h"
 #include "base/closer.h"
-#include "agent.h"
 #include "base/user.h"
 #include "connect/connect.h"
 #include "core/nic.h"
+#include "agent.h"
 #include "vipl_names.h"
 
 #define STATUS_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
