@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -46,27 +47,49 @@ unsigned held_copies(void)
 	return in_copies;
 }
 
-static void wait_here(void)
+static void wait_here(atomic_bool *held, _Atomic unsigned *count)
 {
 	const struct timespec look = {.tv_nsec = 1000000};
 
-	in_copies++;
-	while (copies_held)
+	(*count)++;
+	while (*held)
 		nanosleep(&look, NULL);
-	in_copies--;
+	(*count)--;
 }
 
 ssize_t __wrap_process_vm_writev(pid_t process, const struct iovec *here, unsigned long here_count, const struct iovec *there,
 				 unsigned long there_count, unsigned long flags)
 {
-	wait_here();
+	wait_here(&copies_held, &in_copies);
 	return __real_process_vm_writev(process, here, here_count, there, there_count, flags);
 }
 
 ssize_t __wrap_pread64(int fd, void *to, size_t length, off_t at)
 {
-	wait_here();
+	wait_here(&copies_held, &in_copies);
 	return __real_pread64(fd, to, length, at);
+}
+
+static atomic_bool stops_held;
+static _Atomic unsigned in_stops;
+int __real_timerfd_settime(int fd, int flags, const struct itimerspec *time, struct itimerspec *before);
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *time, struct itimerspec *before);
+
+void hold_stops_of_timer(bool are_held)
+{
+	stops_held = are_held;
+}
+
+unsigned held_stops_of_timer(void)
+{
+	return in_stops;
+}
+
+int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *time, struct itimerspec *before)
+{
+	if (!time->it_value.tv_nsec)
+		wait_here(&stops_held, &in_stops);
+	return __real_timerfd_settime(fd, flags, time, before);
 }
 
 static _Atomic unsigned to_fail;

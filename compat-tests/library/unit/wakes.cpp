@@ -116,4 +116,25 @@ TEST_F(ScarceMemory, AWakeUpForWhichThereIsNoMemoryIsTriedAgain)
 	EXPECT_EQ(wakes_to_fail(), 0u);
 }
 
+// A thread polls, and so sets the timer, while the agent stops it. Of several messages to a VI that nobody polls only the
+// first one sends a wake-up then.
+TEST_F(ScarceMemory, ATimerTicksThatIsSetWhileTheAgentStopsIt)
+{
+	VIP_DESCRIPTOR *done;
+
+	open("via_lo");
+	make_pair();
+	Vi polled = make_vi();
+	VipRecvDone(polled, &done);
+	hold_stops_of_timer(true);
+	EXPECT_TRUE(eventually(held_stops_of_timer));
+	VipRecvDone(polled, &done);
+	hold_stops_of_timer(false);
+	for (size_t i = 0; i < 3; i++) {
+		const VIP_UINT32 *status = &posted_receive(b, i, {{memory.data(), 64}})->CS.Status;
+		posted_send(a, 10 + i, {{memory.data(100), 8}});
+		EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; })) << i;
+	}
+}
+
 } // namespace
