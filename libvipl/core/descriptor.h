@@ -42,7 +42,8 @@ static inline struct region_hint *hint_for(struct workqueue *queue, uint32_t han
 
 static inline bool within(const struct region_view *region, uint64_t address, uint32_t length)
 {
-	uint64_t offset = address - region->start, end; /* huge when the address is before the start */
+	uint64_t offset = address - region->start; /* huge when the address is before the start */
+	uint64_t end;
 
 	return !__builtin_add_overflow(offset, length, &end) && end <= region->length;
 }

@@ -62,20 +62,25 @@ int entries_admit(struct cq *cq, struct workqueue *queue)
 	return 0;
 }
 
+static void remove_all_of(struct entries *entries, const struct workqueue *queue)
+{
+	uint32_t i = atomic_load(&entries->first), kept = i;
+
+	for (; i != atomic_load(&entries->last); i++)
+		if (entries->ring[i & entries->mask] != queue->number)
+			entries->ring[kept++ & entries->mask] = entries->ring[i & entries->mask];
+	atomic_store(&entries->last, kept);
+}
+
 void entries_dismiss(struct cq *cq, struct workqueue *queue)
 {
 	struct entries *entries = &cq->entries;
-	uint32_t first, last, kept;
 
 	lock_acquire(&cq->lock);
-	first = kept = atomic_load(&entries->first);
-	last = atomic_load(&entries->last);
 	if (!atomic_load(&cq->handle)) /* the CQ goes, too, and no thread takes an entry any more */
-		last = first;
-	for (uint32_t i = first; queue->entries && i != last; i++)
-		if (entries->ring[i & entries->mask] != queue->number)
-			entries->ring[kept++ & entries->mask] = entries->ring[i & entries->mask];
-	atomic_store(&entries->last, queue->entries ? kept : last);
+		atomic_store(&entries->last, atomic_load(&entries->first));
+	else if (queue->entries)
+		remove_all_of(entries, queue);
 	entries->queues[queue->number] = NULL;
 	lock_release(&cq->lock);
 }

@@ -239,6 +239,14 @@ static unsigned cut_here(const struct copying *copying, struct iovec *pieces, ui
 				  (struct span){send->length - watched, watched});
 }
 
+/* So many more bytes are copied. The next ones come after them. */
+static void advance(struct copying *copying, uint32_t copied)
+{
+	copying->left.offset += copied;
+	copying->left.length -= copied;
+	atomic_thread_fence(memory_order_release);
+}
+
 /* All that is left, by the number of the process. 0 or errno. */
 static int copy_by_number(struct copying *copying)
 {
@@ -266,9 +274,7 @@ static int copy_by_number(struct copying *copying)
 			return ESRCH;
 		if ((size_t)copied <= first)
 			return EFAULT;
-		copying->left.offset += (uint32_t)(copied - (ssize_t)first);
-		copying->left.length -= (uint32_t)(copied - (ssize_t)first);
-		atomic_thread_fence(memory_order_release);
+		advance(copying, (uint32_t)copied - (uint32_t)first);
 	}
 	return 0;
 }
@@ -334,9 +340,7 @@ static int copy_by_file(struct copying *copying)
 			return ESRCH;
 		if (copied < 0)
 			return errno == EIO ? EFAULT : errno;
-		copying->left.offset += (uint32_t)copied;
-		copying->left.length -= (uint32_t)copied;
-		atomic_thread_fence(memory_order_release);
+		advance(copying, (uint32_t)copied);
 	}
 	return 0;
 }

@@ -274,13 +274,11 @@ static void stop_ticking(struct loopback_device *device)
 
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		depends |= cq->page && cq->links;
-	atomic_store(&device->ticks, false);
+	/* In this order: a thread that polls sets the timer after this, or has not set it, and is seen here. */
 	set_timer(device, depends ? SLOW_TICK_MSEC : 0);
-	/* Just now threads may have polled, and have set the timer before it was set here. */
-	if (atomic_load(&device->is_polled)) {
-		atomic_store(&device->ticks, true);
-		set_timer(device, TICK_MSEC);
-	}
+	atomic_store(&device->ticks, false);
+	if (atomic_load(&device->is_polled))
+		tick(device);
 	TAILQ_FOREACH (cq, &device->cqs, in_device)
 		ask_for_wakes(cq);
 	TAILQ_FOREACH (cq, &device->cqs, in_device) {
