@@ -54,14 +54,19 @@ static bool may_have_thread(uid_t user)
 	return all < THREADS && of_user < USER_THREADS && (user == own || of_others < THREADS - USER_THREADS);
 }
 
-/* The first one that may have a thread, or NULL. */
+/* The first one that may have a thread, or NULL. One user may have sent hundreds: it is asked for once. */
 static struct unclosed *next_to_close(void)
 {
+	const struct unclosed *refused = NULL;
 	struct unclosed *unclosed;
 
-	TAILQ_FOREACH(unclosed, &unclosed_list, in_list)
-		if (!unclosed->since && may_have_thread(unclosed->user))
+	TAILQ_FOREACH(unclosed, &unclosed_list, in_list) {
+		if (unclosed->since || (refused && unclosed->user == refused->user))
+			continue;
+		if (may_have_thread(unclosed->user))
 			break;
+		refused = unclosed;
+	}
 	return unclosed;
 }
 
