@@ -125,8 +125,7 @@ TEST_F(CqEntries, OfADestroyedViVanishFromAmongThoseOfOthers)
 			deliver(from[other], to[other]);
 			expected.push_back(to[other]);
 		}
-		EXPECT_EQ(VipDisconnect(to[2]), VIP_SUCCESS);
-		EXPECT_EQ(VipDestroyVi(to[2]), VIP_SUCCESS);
+		end_vi(to[2]);
 		for (unsigned i : {1, 1, 0}) {
 			deliver(from[i], to[i]);
 			expected.push_back(to[i]);
@@ -175,8 +174,7 @@ TEST_F(CqEntries, GoOnWhenTheViIsDestroyedThatWasToldLast)
 			deliver(from_b, b);
 		ASSERT_EQ(VipCQDone(cq, &entry.first, &entry.second), VIP_SUCCESS);
 		EXPECT_EQ(entry.first, a.handle);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+		end_vi(a);
 		deliver(from_b, b);
 		EXPECT_EQ(vis_told(), more ? (Vis{b, b}) : Vis{b});
 	}
@@ -220,8 +218,7 @@ TEST_F(CqEntries, OfOthersStayWhenAViIsDestroyedWhoseDescriptorsWereForgotten)
 TEST_F(CqEntries, OfADestroyedViVanishAlsoWhenSomeHadNoPlace)
 {
 	deliver_and_take(1100, 500);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	end_vi(a);
 	EXPECT_EQ(vis_told(), (Vis{b, b, b}));
 }
 

@@ -58,10 +58,9 @@ using HandshakeFails = Failing<FaultsConnect, Handshake>;
 
 TEST_P(HandshakeFails, WithTheDocumentedCodeAndTheOtherSideIsTold)
 {
-	VIP_CONN_HANDLE conn = nullptr;
 	auto requested = request_until_answered();
 
-	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("fault", PATIENCE), VIP_SUCCESS);
 	fail();
 	answered = true;
 	VIP_RETURN told = VIP_SUCCESS;
@@ -120,10 +119,9 @@ TEST_F(FaultsConnect, AQueuePairThatWasConnectedIsUsedAgainOnlyWhereThereIsNoRoo
 
 TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
 {
-	VIP_CONN_HANDLE conn = nullptr;
 	auto requested = request_async(a, "fault");
 
-	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("fault", PATIENCE), VIP_SUCCESS);
 	fake_fail("ibv_modify_qp", 1, ENOMEM);
 	fake_fail("ibv_create_qp", 1, ENOMEM);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_ERROR_RESOURCE);
@@ -134,35 +132,30 @@ TEST_F(FaultsConnect, AnAcceptThatCannotPrepareItsViLeavesTheRequestPending)
 
 TEST_F(FaultsConnect, AWaitThatCannotListenIsErrorResource)
 {
-	VIP_CONN_HANDLE conn;
-
 	for (const Fault fault : {Fault{"socket", 1, ENOMEM}, {"bind", 1, ENOMEM}, {"listen", 1, ENOMEM}, {"socket", 1, EMFILE},
 				  {"bind", 1, EADDRNOTAVAIL}, {"bind", 1, EACCES}}) {
 		fake_fail(fault.function, fault.nth, fault.error);
-		EXPECT_EQ(fault.during([&] { return wait("fault", 5000, &conn); }), VIP_ERROR_RESOURCE) << fault;
+		EXPECT_EQ(fault.during([&] { return wait("fault", 5000); }), VIP_ERROR_RESOURCE) << fault;
 	}
 	fake_fail_always("bind", EADDRINUSE); // as if four processes waited there
-	EXPECT_EQ(wait("fault", 1, &conn), VIP_TIMEOUT) << "they may only have waited lately";
-	EXPECT_EQ(wait("fault", PATIENCE, &conn), VIP_ERROR_RESOURCE) << "for longer than the grace time";
+	EXPECT_EQ(wait("fault", 1), VIP_TIMEOUT) << "they may only have waited lately";
+	EXPECT_EQ(wait("fault", PATIENCE), VIP_ERROR_RESOURCE) << "for longer than the grace time";
 	expect_works();
 }
 
 TEST_F(FaultsConnect, PortsInUseByOthersArePassedOver)
 {
-	VIP_CONN_HANDLE conn;
-
 	for (int taken = 1; taken <= 3; taken++)
 		fake_fail("bind", taken, EADDRINUSE);
-	EXPECT_EQ(wait("fourth port", 0, &conn), VIP_TIMEOUT);
+	EXPECT_EQ(wait("fourth port", 0), VIP_TIMEOUT);
 	connect(a, b, "fourth port");
 }
 
 TEST_F(FaultsConnect, ARejectionThatCannotBeSentStillEndsTheRequest)
 {
-	VIP_CONN_HANDLE conn = nullptr;
 	auto requested = request_until_answered();
 
-	ASSERT_EQ(wait("fault", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("fault", PATIENCE), VIP_SUCCESS);
 	fake_fail("sendmsg", 1, EPIPE);
 	EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 	answered = true;

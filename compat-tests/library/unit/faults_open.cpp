@@ -59,11 +59,9 @@ TEST_F(FaultsOpen, ADeviceWithoutAnAddressIsErrorResource)
 
 TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
 {
-	VIP_NIC_ATTRIBUTES attributes;
-
 	fake_fail("ibv_query_port", 2, EIO); // the first one tells whether the port is active
 	open();
-	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	const VIP_NIC_ATTRIBUTES attributes = nic_attributes();
 	EXPECT_EQ(attributes.NativeMTU, 0u);
 	EXPECT_EQ(attributes.MaxTransferSize, 0x800000u);
 	expect_usable();
@@ -71,8 +69,6 @@ TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
 
 TEST_F(FaultsOpen, AttributesAreTheDevices)
 {
-	VIP_NIC_ATTRIBUTES attributes{};
-
 	open_with([](fake_device &d) {
 		d.max_msg_size = 100000;
 		d.mtu = 4096;
@@ -80,7 +76,7 @@ TEST_F(FaultsOpen, AttributesAreTheDevices)
 		d.max_mr = 11;
 		d.max_qp = 12;
 	});
-	ASSERT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	const VIP_NIC_ATTRIBUTES attributes = nic_attributes();
 	EXPECT_STREQ(attributes.Name, "fake0");
 	EXPECT_EQ(attributes.MaxTransferSize, 100000u);
 	EXPECT_EQ(attributes.NativeMTU, 4096u);

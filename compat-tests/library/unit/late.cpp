@@ -2,9 +2,9 @@
 // The agent of a NIC gets the processor late. By then times are over, but in the sockets is what came in time: that is heard, and
 // nothing is given up. Each test is of one stage of connecting.
 #include "conversation.h"
-#include "grace.h"
 #include "late_agents.h"
 #include "process.h"
+#include "settings.h"
 
 namespace
 {
@@ -31,11 +31,9 @@ class Late : public Conversation
 	// The agent has been woken for another reason, and does not go on. What comes now it does not know of.
 	void hold_agent()
 	{
-		VIP_CONN_HANDLE unused;
-
 		agents_hold(true);
 		EXPECT_TRUE(eventually([&] {
-			EXPECT_EQ(wait(name + "-other", 0, &unused), VIP_TIMEOUT);
+			EXPECT_EQ(wait(name + "-other", 0), VIP_TIMEOUT);
 			return agents_held() > 0;
 		}));
 	}
@@ -55,9 +53,7 @@ class Late : public Conversation
 	}
 	void wait_in_vain(const std::string &door)
 	{
-		VIP_CONN_HANDLE unused;
-
-		ASSERT_EQ(wait(door, 0, &unused), VIP_TIMEOUT);
+		ASSERT_EQ(wait(door, 0), VIP_TIMEOUT);
 	}
 	Line asked()
 	{
@@ -77,20 +73,6 @@ class Late : public Conversation
 		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
 		EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	}
-	// The agent is late for a server that has answered in time.
-	void expect_late_answer_heard(VIP_ULONG msec)
-	{
-		Gate gate(device(), name);
-		auto requested = request_here(msec);
-		Line line = gate.accept();
-
-		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-		hold_agent();
-		EXPECT_TRUE(line.say(MESSAGE_HERE));
-		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
-		be_late();
-		expect_accepted(line, requested);
-	}
 };
 
 // ---- a requester ----
@@ -109,15 +91,21 @@ TEST_P(Late, ARequesterHearsThatItHasReachedAPlace)
 	expect_accepted(line, requested);
 }
 
-TEST_P(Late, ARequesterHearsWhoIsHere)
-{
-	expect_late_answer_heard(VIP_INFINITE);
-}
-
-// Its own time is over, too.
 TEST_P(Late, ARequesterHearsTheAnswerThatCameInItsTime)
 {
-	expect_late_answer_heard(LONG_MSEC / 2);
+	for (VIP_ULONG msec : {VIP_ULONG{VIP_INFINITE}, VIP_ULONG{LONG_MSEC / 2}}) { // its own time is over, too
+		Gate gate(device(), name);
+		auto requested = request_here(msec);
+		Line line = gate.accept();
+
+		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+		hold_agent();
+		EXPECT_TRUE(line.say(MESSAGE_HERE));
+		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+		be_late();
+		expect_accepted(line, requested);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
+	}
 }
 
 // The thread that waits ends the attempt if the agent does not.
@@ -172,8 +160,7 @@ TEST_P(Late, AServerHearsTheRequestsOfACrowd)
 	constexpr size_t kMost = 64; // without a request
 	std::vector<Line> lines;
 
-	const GraceTime longer(20 * static_cast<int>(PATIENCE)); // so that all are held
-	VIP_CONN_HANDLE conn;
+	const GraceTime longer(20 * PATIENCE); // so that all are held
 
 	wait_in_vain(name);
 	const auto before = static_cast<size_t>(descriptors());
@@ -186,7 +173,7 @@ TEST_P(Late, AServerHearsTheRequestsOfACrowd)
 		EXPECT_TRUE(line.say(spoken(MESSAGE_REQUEST)));
 	agents_hold(false);
 	for (size_t i = 0; i < kMost; i++) {
-		ASSERT_EQ(wait_for(&conn), VIP_SUCCESS) << i;
+		ASSERT_EQ(wait_for(), VIP_SUCCESS) << i;
 		EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 	}
 }
@@ -214,7 +201,7 @@ TEST_P(Late, AServerIsBusyForWhoHasAskedWithinItsGraceTime)
 
 TEST_P(Late, AServerIsBusyForWhoseRequestIsHeld)
 {
-	const GraceTime longer(20 * static_cast<int>(PATIENCE));
+	const GraceTime longer(20 * PATIENCE);
 
 	wait_in_vain(name);
 	Line line = asked();
@@ -348,21 +335,20 @@ TEST_P(Late, AnErrorIsToldAndTheStateIsKnownAtOnce)
 		b = make_vi();
 		connect(a, b, name + (asks ? "-a" : "-d"));
 		VIP_DESCRIPTOR *first = posted_receive(b, 0, {{memory.data(), 8}}),
-			       *second = posted_receive(b, 1, {{memory.data(8), 8}}), *done;
+			       *second = posted_receive(b, 1, {{memory.data(8), 8}});
 		hold_agent();
 		posted_send(a, 2, {{memory.data(64), 9}});
 		expect_received(b, first, VIP_STATUS_LENGTH_ERROR);
 		if (asks) {
 			EXPECT_EQ(state_of(b), VIP_STATE_ERROR);
-			EXPECT_EQ(VipRecvDone(b, &done), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(done, second);
+			EXPECT_EQ(recv_done(b), (Taken{VIP_DESCRIPTOR_ERROR, second}));
 			expect_received(b, posted_receive(b, 3, {}), VIP_STATUS_DESC_FLUSHED_ERROR);
 		}
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 		EXPECT_EQ(second->CS.Status & VIP_STATUS_ERROR_MASK, VIP_ULONG{VIP_STATUS_DESC_FLUSHED_ERROR});
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		agents_hold(false);
-		while (VipRecvDone(b, &done) != VIP_DESCRIPTOR_ERROR || done || VipSendDone(a, &done) != VIP_DESCRIPTOR_ERROR || done)
+		while (!(recv_done(b) == Taken{VIP_DESCRIPTOR_ERROR}) || !(send_done(a) == Taken{VIP_DESCRIPTOR_ERROR}))
 			;
 		connect(a, b, name + "-n");
 		expect_traffic(a, b);

@@ -32,11 +32,10 @@ class Links : public Each<NicTest, Level>
 TEST_P(Links, ThatStayDownEndTheirConnections)
 {
 	with_time("1", [this] {
-		VIP_DESCRIPTOR *done, *r = posted_receive(a, 0, {});
+		VIP_DESCRIPTOR *r = posted_receive(a, 0, {});
 
 		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
-		EXPECT_EQ(VipRecvWait(a, VIP_INFINITE, &done), VIP_DESCRIPTOR_ERROR);
-		EXPECT_EQ(done, r);
+		EXPECT_EQ(recv_wait(a, VIP_INFINITE), (Taken{VIP_DESCRIPTOR_ERROR, r}));
 		for (const Vi *vi : {&a, &b})
 			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, *vi));
 		EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 0);

@@ -119,21 +119,19 @@ TEST_F(LongCopies, OfPeersThatAreDisconnected)
 // An error is told when the receives are flushed, and they are flushed when nobody writes to them any more.
 TEST_F(LongCopies, OfAPeerThatViolatesTheProtocol)
 {
-	VIP_DESCRIPTOR *done = nullptr;
-
 	connect_both();
 	hold_time();
 	hostile_peer_violate(of_a.get());
 	EXPECT_TRUE(eventually([&] { return hostile_peer_sees_closed(of_a.get()); }));
 	EXPECT_TRUE(others_go_on());
-	EXPECT_EQ(VipRecvDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(recv_done(a).code, VIP_NOT_DONE);
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 0);
 	auto disconnected = call([this] { return VipDisconnect(b); });
 	EXPECT_TRUE(eventually([&] { return hostile_peer_sees_closed(of_b.get()); }));
 	hostile_peer_copies(of_a.get(), false);
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 	expect_state(a, VIP_STATE_ERROR);
-	EXPECT_EQ(VipRecvDone(a, &done), VIP_DESCRIPTOR_ERROR);
+	EXPECT_EQ(recv_done(a).code, VIP_DESCRIPTOR_ERROR);
 	EXPECT_FALSE(is_over(disconnected));
 	hostile_peer_copies(of_b.get(), false);
 	EXPECT_EQ(disconnected.get(), VIP_SUCCESS);
@@ -146,8 +144,7 @@ TEST_F(LongCopies, OfAPeerDoNotDelayAnError)
 	hold_time();
 	posted_send(a, posted++, {{memory.data(), 8}}); // the peer has no receive
 	auto told = call([this] {
-		VIP_DESCRIPTOR *done = nullptr;
-		return VipSendDone(a, &done);
+		return send_done(a).code;
 	});
 	ASSERT_EQ(told.wait_for(std::chrono::milliseconds(PATIENCE)), std::future_status::ready);
 	EXPECT_EQ(told.get(), VIP_DESCRIPTOR_ERROR);
@@ -163,7 +160,7 @@ TEST_F(LongCopies, OfAPeerDoNotDelayAnError)
 TEST_F(LongCopies, OfAPeerWhoseConnectionDoesNotComeAbout)
 {
 	a = make_vi(nullptr, cq);
-	VIP_DESCRIPTOR *done = nullptr, *receive = posted_receive(a, 0, {{memory.data(), 16}});
+	VIP_DESCRIPTOR *receive = posted_receive(a, 0, {{memory.data(), 16}});
 	auto accepted = accept_hostile(a, of_a, "a");
 	ASSERT_TRUE(of_a.memory);
 	hostile_peer_copies(of_a.get(), true);
@@ -173,7 +170,7 @@ TEST_F(LongCopies, OfAPeerWhoseConnectionDoesNotComeAbout)
 	EXPECT_TRUE(others_go_on());
 	EXPECT_FALSE(is_over(disconnected));
 	EXPECT_FALSE(is_over(accepted));
-	EXPECT_EQ(VipRecvDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(recv_done(a).code, VIP_NOT_DONE);
 	hostile_peer_copies(of_a.get(), false);
 	EXPECT_EQ(disconnected.get(), VIP_SUCCESS);
 	EXPECT_EQ(accepted.get(), VIP_INVALID_STATE);

@@ -68,10 +68,8 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 TEST_P(OtherProcess, AServerEndsWhileItWaits)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		auto waited = std::async(std::launch::async, [&] { return wait(name, VIP_INFINITE, &conn); });
+		auto waited = std::async(std::launch::async, [&] { return wait(name, VIP_INFINITE); });
 		Line line(VIA_LO, name); // it listens now
 		reach(self);
 	});
@@ -84,10 +82,8 @@ TEST_P(OtherProcess, AServerEndsWhileItWaits)
 TEST_P(OtherProcess, AServerEndsBeforeItAnswers)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		EXPECT_EQ(wait(name, PATIENCE, &conn), VIP_SUCCESS);
+		EXPECT_EQ(wait(name, PATIENCE), VIP_SUCCESS);
 		reach(self);
 	});
 
@@ -114,10 +110,9 @@ TEST_P(OtherProcess, ARequesterEndsBeforeItIsAnswered)
 		self.await_order(); // the server has the request
 		reach(self);
 	});
-	VIP_CONN_HANDLE conn;
 
 	open_local();
-	ASSERT_EQ(wait(name, PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait(name, PATIENCE), VIP_SUCCESS);
 	requester.order();
 	meet(requester);
 	EXPECT_EQ(VipConnectAccept(conn, a), VIP_TIMEOUT);

@@ -21,13 +21,24 @@ class Paths : public NicTest
 			more(d);
 		});
 	}
+	// The NIC is that of the VLAN.
+	void open_vlan(int mtu)
+	{
+		const auto change = [=](fake_device &d) {
+			d.addresses[0] = "10.9.8.1";
+			d.vlan[0] = "10.9.9.1";
+			d.vlan_mtu = mtu;
+		};
+
+		open_with(change, "eth0.100");
+	}
 	// A request of a's that b can accept.
-	std::future<VIP_RETURN> request_of_a(VIP_CONN_HANDLE *conn)
+	std::future<VIP_RETURN> request_of_a()
 	{
 		a = make_vi();
 		b = make_vi();
 		auto requested = request_async(a, "door");
-		EXPECT_EQ(wait("door", PATIENCE, conn), VIP_SUCCESS);
+		EXPECT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 		return requested;
 	}
 	void expect_mtu(ibv_mtu mtu)
@@ -70,14 +81,7 @@ TEST_F(Paths, HaveTheMtuThatFitsTheirInterface)
 		{9000, IBV_MTU_1024}, {1024 + 96, IBV_MTU_1024}, {1024 + 95, IBV_MTU_512}, {512 + 96, IBV_MTU_512}, {300, IBV_MTU_256}};
 
 	for (const auto &[mtu, wanted] : cases) {
-		fake_device device;
-
-		fake_device_default(&device);
-		device.addresses[0] = "10.9.8.1";
-		device.vlan[0] = "10.9.9.1";
-		device.vlan_mtu = mtu;
-		fake_set_devices(1, &device);
-		open("eth0.100");
+		open_vlan(mtu);
 		make_pair();
 		expect_mtu(wanted);
 		expect_traffic(a, b);
@@ -88,14 +92,7 @@ TEST_F(Paths, HaveTheMtuThatFitsTheirInterface)
 // Then it has another index, with the same name, address and GID.
 TEST_F(Paths, HaveTheMtuThatFitsTheirInterfaceAlsoAfterItWasMadeAnew)
 {
-	fake_device device;
-
-	fake_device_default(&device);
-	device.addresses[0] = "10.9.8.1";
-	device.vlan[0] = "10.9.9.1";
-	device.vlan_mtu = 512 + 96;
-	fake_set_devices(1, &device);
-	open("eth0.100");
+	open_vlan(512 + 96);
 	fake_change_device([](fake_device &d) { d.vlan_made++; });
 	make_pair();
 	expect_mtu(IBV_MTU_512);
@@ -128,10 +125,8 @@ TEST_F(Paths, WhosePartitionCannotBeReadAreErrorResource)
 // The answer comes when the requester's MTU is no longer what its request has said.
 TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 {
-	VIP_CONN_HANDLE conn;
-
 	open();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_change_device([](fake_device &d) { d.mtu = 256; });
 	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
@@ -142,16 +137,14 @@ TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 // The server has taken what it was told. Packets of that size would get lost.
 TEST_F(Paths, AreAskedForAgainWhereTheRequestersMtuHasSunkSinceTheRequest)
 {
-	VIP_CONN_HANDLE conn;
-
 	open();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 1, [] { // ACCEPT
 		fake_change_device([](fake_device &d) { d.mtu = 256; });
 	});
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	uint32_t numbers[2];
@@ -164,18 +157,15 @@ TEST_F(Paths, AreAskedForAgainWhereTheRequestersMtuHasSunkSinceTheRequest)
 // As when the address is taken away while the server thinks.
 TEST_F(Paths, SayThatTheirGidHasGoneNotThatItIsOfAnotherVersion)
 {
-	VIP_CONN_HANDLE conn;
-
 	open();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 1, [] { fake_move_address(nullptr, 1, false); });
 	testing::internal::CaptureStderr();
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
 	const std::string log = testing::internal::GetCapturedStderr();
-	EXPECT_NE(log.find("fake0: its port has no GID for a connection; if another device has the address now"), std::string::npos)
-		<< log;
+	expect_said(log, "fake0: its port has no GID for a connection; if another device has the address now");
 }
 
 // The GID is the port's, and the table of keys has the child's partition behind the port's first one.
@@ -199,25 +189,18 @@ TEST_F(Paths, OfAnIpoibChildThatTheNicIsCalledByAreInItsPartition)
 	EXPECT_EQ(fake_kept_to(), std::vector<int>{102}); // the child, not its parent
 }
 
-TEST_F(Paths, OfASubnetHaveNoGrh)
+TEST_F(Paths, HaveAGrhIfTheyLeaveTheSubnetOrThePortDemandsIt)
 {
-	open_infiniband();
-	make_pair();
-	expect_global(false);
-}
-
-TEST_F(Paths, WithAHopHaveAGrh)
-{
-	open_infiniband([](fake_device &d) { d.hops = 1; });
-	make_pair();
-	expect_global(true);
-}
-
-TEST_F(Paths, OfAPortThatDemandsAGrhHaveOne)
-{
-	open_infiniband([](fake_device &d) { d.grh_required = true; });
-	make_pair();
-	expect_global(true);
+	for (auto [hops, is_required] : {std::pair(0, false), {1, false}, {0, true}}) {
+		SCOPED_TRACE(testing::Message() << hops << is_required);
+		open_infiniband([hops = hops, is_required = is_required](fake_device &d) {
+			d.hops = static_cast<uint8_t>(hops);
+			d.grh_required = is_required;
+		});
+		make_pair();
+		expect_global(hops || is_required);
+		start_over();
+	}
 }
 
 // Its packets have the LID of the card's port, which the subnet manager knows, so peers send there.
@@ -258,9 +241,7 @@ TEST_F(Paths, AreNotFoundFromAnAddressThatIsAtAnotherPortNow)
 		EXPECT_EQ(request(make_vi(), "nobody", 5000), wanted) << name << ":" << port;
 		const std::string log = testing::internal::GetCapturedStderr();
 		if (device.name[4] == '1') { // the next one of such lines would come a second later
-			EXPECT_NE(log.find("fake0 port 1: its address is at fake1 port 2 now, so open the NIC again"),
-				  std::string::npos)
-				<< log;
+			expect_said(log, "fake0 port 1: its address is at fake1 port 2 now, so open the NIC again");
 		}
 	}
 }
@@ -333,14 +314,12 @@ TEST_P(EachLevel, IsLostWithItsLid)
 // The request has told the former one.
 TEST_P(EachLevel, IsAskedForAgainWhereALidHasChangedSinceTheRequest)
 {
-	VIP_CONN_HANDLE conn;
-
 	open_infiniband();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	expect_goes_on();
@@ -348,10 +327,8 @@ TEST_P(EachLevel, IsAskedForAgainWhereALidHasChangedSinceTheRequest)
 
 TEST_P(EachLevel, EndsWhereALidChangesBeforeBothEndsKnowOfTheConnection)
 {
-	VIP_CONN_HANDLE conn;
-
 	open_infiniband();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 2, [] { // CONFIRM
 		change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);

@@ -35,8 +35,6 @@ TEST_F(Segments, GoOneByOneWhereTheDeviceTakesNoMore)
 
 TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
 {
-	VIP_DESCRIPTOR *done;
-
 	open_with(4);
 	make_pair();
 	by_hand(true);
@@ -46,12 +44,11 @@ TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
 	EXPECT_EQ(requests() - before, 5u);
 	for (int i = 0; i < 4; i++) {
 		EXPECT_EQ(fake_progress(1), 1);
-		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+		EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
 	}
 	EXPECT_EQ(fake_progress(1), 1);
 	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
-	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR) << "told once";
-	EXPECT_EQ(done, nullptr);
+	EXPECT_EQ(send_done(a), Taken{VIP_DESCRIPTOR_ERROR}) << "told once";
 }
 
 // 63 requests go to a queue pair, or a CQ, of fewer entries.
@@ -77,9 +74,7 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 		EXPECT_EQ(std::string(data(500000), sum(from)), bytes(0, from));
 		EXPECT_EQ(std::string(data(600000), sum(from)), bytes(0, from));
 		for (VIP_DESCRIPTOR *d : {w[0], w[1], s}) {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-			ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+			ASSERT_EQ(cq_wait(cq).code, VIP_SUCCESS);
 			expect_sent(a, d, d == s ? 0 : VIP_STATUS_OP_RDMA_WRITE);
 		}
 		start_over();
@@ -148,7 +143,7 @@ class RefusedPart : public ManySegments, public testing::WithParamInterface<int>
 	// is done yet.
 	VIP_DESCRIPTOR *post_half()
 	{
-		VIP_DESCRIPTOR *w, *done;
+		VIP_DESCRIPTOR *w;
 
 		open_with(4);
 		make_pair();
@@ -158,7 +153,7 @@ class RefusedPart : public ManySegments, public testing::WithParamInterface<int>
 		for (int nth = 3; nth < 10000; nth++)
 			fake_fail("ibv_post_send", nth, GetParam());
 		EXPECT_EQ(post_send(a, w), VIP_SUCCESS);
-		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+		EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
 		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 2);
 		return w;
 	}
@@ -213,8 +208,7 @@ TEST_F(Segments, DisconnectingFlushesPartsAndFreesTheirPlaces)
 		fake_release(-1);
 		connect(a, b, "again");
 		VIP_DESCRIPTOR *last = write_many(1, 500000, 0, uneven(200));
-		ASSERT_EQ(post_send(a, last), VIP_SUCCESS);
-		expect_sent(a, last, VIP_STATUS_OP_RDMA_WRITE);
+		expect_send(a, last, VIP_STATUS_OP_RDMA_WRITE);
 	}
 }
 
@@ -238,15 +232,15 @@ TEST_F(Segments, ProgramsThatChangeAPostedDescriptorHarmThemselvesOnly)
 		SCOPED_TRACE(each.what);
 		make_pair();
 		by_hand(true);
-		VIP_DESCRIPTOR *w = write_many(1, 500000, 0, uneven(100)), *done = nullptr;
+		VIP_DESCRIPTOR *w = write_many(1, 500000, 0, uneven(100));
 		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 		each.change(w);
-		VIP_RETURN rc = VIP_NOT_DONE;
+		Taken taken{};
 		EXPECT_TRUE(eventually([&] {
 			fake_progress(1);
-			return (rc = VipSendDone(a, &done)) != VIP_NOT_DONE;
+			return (taken = send_done(a)).code != VIP_NOT_DONE;
 		}));
-		EXPECT_EQ(done, w);
+		EXPECT_EQ(taken.descriptor, w);
 		by_hand(false);
 		expect_again();
 	}

@@ -24,11 +24,8 @@ class Statuses : public PairTest
 			EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, each) +
 					  errors.count(VIP_ERROR_RDMA_TRANSPORT, each),
 				  1);
-			VIP_DESCRIPTOR *none;
-			EXPECT_EQ(VipSendDone(each, &none), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(none, nullptr);
-			EXPECT_EQ(VipRecvDone(each, &none), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(none, nullptr);
+			EXPECT_EQ(send_done(each), Taken{VIP_DESCRIPTOR_ERROR});
+			EXPECT_EQ(recv_done(each), Taken{VIP_DESCRIPTOR_ERROR});
 		}
 	}
 };

@@ -34,11 +34,11 @@ TEST_F(UnreliableWrite, IsCutAtThePathMtu)
 			size_t others = bytes > LAST ? bytes - LAST : 0, most = static_cast<size_t>(mtu);
 			auto pieces = static_cast<int>((others + most - 1) / most + 1);
 			by_hand(true);
-			VIP_DESCRIPTOR *w = long_write(bytes), *done;
+			VIP_DESCRIPTOR *w = long_write(bytes);
 			ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), pieces);
 			EXPECT_EQ(fake_progress(pieces - 1), pieces - 1);
-			EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+			EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
 			EXPECT_EQ(fake_progress(1), 1);
 			expect_sent(a, w, WRITE);
 			EXPECT_TRUE(is_written(bytes));
