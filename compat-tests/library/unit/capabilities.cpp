@@ -264,7 +264,6 @@ TEST_F(Capabilities, WithoutAKeyForPeersMemoryIsGoodForMessages)
 	fake_device device;
 	VIP_MEM_HANDLE handle = 0;
 
-	fake_device_default(&device);
 	device.keys = FAKE_KEYS_NO_REMOTE;
 	fake_set_devices(1, &device);
 	ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);

@@ -48,7 +48,6 @@ TEST_F(FaultsOpen, ADeviceWithoutAnAddressIsErrorResource)
 	fake_device device;
 	VIP_NIC_HANDLE none = nullptr;
 
-	fake_device_default(&device);
 	for (const char *address : {static_cast<const char *>(nullptr), "fd00::1"}) {
 		device.addresses[0] = address;
 		fake_set_devices(1, &device);

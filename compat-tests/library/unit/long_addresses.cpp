@@ -138,8 +138,6 @@ TEST_F(LongAddresses, OfAnotherDeviceAreNotTheNics)
 {
 	fake_device devices[2];
 
-	for (fake_device &device : devices)
-		fake_device_default(&device);
 	devices[1].name = "fake1";
 	set_addresses(devices[0], {"10.9.9.1"});
 	set_addresses(devices[1], {"fd00::2", "10.9.9.2"});

@@ -231,7 +231,6 @@ TEST_F(Paths, AreNotFoundFromAnAddressThatIsAtAnotherPortNow)
 	fake_device device;
 
 	open();
-	fake_device_default(&device);
 	for (auto [name, port, wanted] : {std::tuple("fake1", 2, VIP_NOT_REACHABLE), std::tuple("fake0", 2, VIP_NOT_REACHABLE),
 					  std::tuple("fake0", 1, VIP_NO_MATCH)}) {
 		device.name = name;

@@ -141,7 +141,7 @@ using RefusedRead = Each<RdmaRead, Refusal>;
 // The device reports that it has refused an access, but not which kind of access.
 TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 {
-	options([](fake_options &o) { fake_options_mlx5(&o); });
+	options([](fake_options &o) { o = fake_options_mlx5(); });
 	open();
 	allow_reads();
 	vi_kind.EnableRdmaWrite = GetParam().write;

@@ -36,7 +36,6 @@ void NicTest::open_with(const std::function<void(fake_device &)> &change, const 
 {
 	fake_device device;
 
-	fake_device_default(&device);
 	change(device);
 	fake_set_devices(1, &device);
 	open(name);

@@ -49,7 +49,7 @@ TEST_F(UnreliableWrite, IsCutAtThePathMtu)
 TEST_F(UnreliableWrite, IsNotCutOnDevicesThatRecoverFromALostPacket)
 {
 	open_with([](fake_device &d) { d.vendor_id = 0x2c9; });
-	options([](fake_options &o) { fake_options_mlx5(&o); });
+	options([](fake_options &o) { o = fake_options_mlx5(); });
 	make_pair();
 	post_receives(1);
 	by_hand(true);
