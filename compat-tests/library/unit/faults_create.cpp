@@ -199,22 +199,6 @@ TEST_F(FaultsCreate, WhatFailsDoesNotUseItsTag)
 	EXPECT_EQ(VipDestroyPtag(nic, vi_kind.Ptag), VIP_SUCCESS);
 }
 
-TEST_F(FaultsCreate, LimitsOfTheDeviceAreErrorResource)
-{
-	close();
-	open_with([](fake_device &d) {
-		d.max_qp = 3;
-		d.max_mr = 2;
-	});
-	for (int i = 0; i < 3; i++)
-		EXPECT_EQ(create_vi(), VIP_SUCCESS);
-	EXPECT_EQ(create_vi(), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(register_memory(), VIP_SUCCESS);
-	EXPECT_EQ(register_memory(), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
-	EXPECT_EQ(create_vi(), VIP_SUCCESS);
-}
-
 // A failure loses the object below the library, and does no other harm.
 TEST_F(FaultsCreate, DeregistrationThatFailsBelowDoesNoHarm)
 {

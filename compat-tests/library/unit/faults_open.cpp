@@ -43,19 +43,6 @@ INSTANTIATE_TEST_SUITE_P(FaultsOpen, OpenFails,
 					 Fault{"ibv_alloc_pd", 2, ENOMEM}),
 			 name_of);
 
-TEST_F(FaultsOpen, ADeviceWithoutAnAddressIsErrorResource)
-{
-	fake_device device;
-	VIP_NIC_HANDLE none = nullptr;
-
-	for (const char *address : {static_cast<const char *>(nullptr), "fd00::1"}) {
-		device.addresses[0] = address;
-		fake_set_devices(1, &device);
-		EXPECT_EQ(VipOpenNic("nic0", &none), VIP_ERROR_RESOURCE);
-		EXPECT_EQ(fake_live_total(), 0);
-	}
-}
-
 TEST_F(FaultsOpen, APortThatCannotBeQueriedLeavesTheMtuUnknown)
 {
 	fake_fail("ibv_query_port", 2, EIO); // the first one tells whether the port is active

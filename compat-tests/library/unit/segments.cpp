@@ -16,23 +16,6 @@ TEST_F(Segments, QueuePairsAreMadeForFew)
 	EXPECT_LE(qp_attributes(a).cap.max_recv_sge, 32u);
 }
 
-TEST_F(Segments, GoOneByOneWhereTheDeviceTakesNoMore)
-{
-	const std::vector<size_t> from = uneven(5), to = {200, 1, 40};
-
-	open_with(1);
-	make_pair();
-	paint(0, from);
-	VIP_DESCRIPTOR *r = many(0, 500000, to), *s = many(1, 0, from), *w = write_many(2, 600000, 0, from);
-	post_both(r, s);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	expect_received(b, r);
-	expect_sent(a, s);
-	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
-	EXPECT_EQ(bytes(500000, to).substr(0, sum(from)), bytes(0, from));
-	EXPECT_EQ(std::string(data(600000), sum(from)), bytes(0, from));
-}
-
 TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
 {
 	open_with(4);
