@@ -2,7 +2,7 @@
 // Connecting when a call below fails. The side where it fails returns the documented code, and the wait of the other
 // side ends. Both VIs are IDLE and keep their receives, and the next try works.
 #include "faults.h"
-#include "two_vis.h"
+#include "peer_requests.h"
 
 #include <atomic>
 
@@ -25,12 +25,24 @@ class FaultsConnect : public TwoVis
 	std::atomic<bool> answered{false};
 };
 
-using RequestFails = Failing<FaultsConnect>;
+using RequestFails = Failing<PeerRequests>;
 
 TEST_P(RequestFails, WithTheDocumentedCode)
 {
 	fail();
 	EXPECT_EQ(GetParam().during([this] { return request(a, "nobody", 5000); }), GetParam().wanted);
+	TwoVis::expect_works();
+}
+
+TEST_P(RequestFails, OfAPeerWithTheSameCode)
+{
+	if (GetParam().error == EHOSTUNREACH) // a dead host is asked again: peer_requests.cpp
+		return;
+	fail();
+	EXPECT_EQ(GetParam().during([this] {
+		EXPECT_EQ(ask(a, "a", "b"), VIP_SUCCESS) << "the agent looks, not the caller";
+		return outcome(a);
+	}), GetParam().wanted);
 	expect_works();
 }
 
@@ -44,10 +56,12 @@ INSTANTIATE_TEST_SUITE_P(FaultsConnect, RequestFails,
 					 Fault{"ibv_query_gid_ex", 1, EIO},
 					 Fault{"socket", 1, EMFILE},
 					 Fault{"socket", 3, ENFILE},
+					 Fault{"socket", 7, EMFILE}, // in the second round
 					 Fault{"bind", 1, EADDRNOTAVAIL, VIP_NOT_REACHABLE}, // the address has gone
 					 Fault{"connect", 1, ENETUNREACH, VIP_NOT_REACHABLE},
 					 Fault{"connect", 2, EHOSTUNREACH, VIP_NOT_REACHABLE},
-					 Fault{"connect", 4, EADDRNOTAVAIL}), // no port is free
+					 Fault{"connect", 4, EADDRNOTAVAIL}, // no port is free
+					 Fault{"connect", 6, EADDRNOTAVAIL}),
 			 name_of);
 
 struct Handshake : Fault {
