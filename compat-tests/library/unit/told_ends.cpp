@@ -160,16 +160,16 @@ TEST_F(OtherUser, IsRefusedConnectionsWithWordsAndCostsNoTime)
 		EXPECT_LT(fake_calls("rdma_get_cm_event"), 10U);
 	});
 	expect_said(child.err, ": rdma_get_cm_event(): Permission denied (the kernel refuses RDMA to a "
-				 "process whose user, groups or capabilities have changed since VipOpenNic");
+			       "process whose user, groups or capabilities have changed since VipOpenNic");
 }
 
 TEST_F(OtherUser, IsToldWhyItCannotConnectAndSend)
 {
-	Child child = passing_child({{"VIPL_GRACE_MSEC", "100"}}, [&] {
+	Child child = passing_child({{"VIPL_GRACE_MSEC", "1000"}}, [&] {
 		open();
 		make_pair();
 		Vi x = make_vi(), y = make_vi();
-		auto requested = request_async(x, "door");
+		auto requested = std::async(std::launch::async, [=] { return request(x, "door", PATIENCE); });
 		EXPECT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 		fake_fail("ibv_modify_qp", 2, EACCES); // to RTR
 		EXPECT_EQ(VipConnectAccept(conn, y), VIP_ERROR_RESOURCE);
