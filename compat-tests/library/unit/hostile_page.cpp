@@ -32,16 +32,6 @@ class HostilePage : public HostileTest
 		connect_hostile(a, of_a, "a");
 		connect_hostile(b, of_b, "b");
 	}
-	// Sends a message as an honest peer does.
-	static void send(const Peer &peer)
-	{
-		send(peer, hostile_peer_stamp(peer.get()));
-	}
-	static void send(const Peer &peer, uint32_t stamp)
-	{
-		hostile_peer_publish(peer.get(), stamp, false);
-		hostile_peer_announce(peer.get());
-	}
 	VIP_VI_HANDLE entry()
 	{
 		const CqEntry next = cq_wait(cq);

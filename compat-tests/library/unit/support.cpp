@@ -302,6 +302,12 @@ void NicTest::expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state)
 		<< "in " << testing::PrintToString(state_of(vi)) << ", not " << testing::PrintToString(state);
 }
 
+void NicTest::expect_lost(VIP_VI_HANDLE vi)
+{
+	expect_state(vi, VIP_STATE_ERROR);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
+}
+
 void NicTest::expect_traffic(Vi &from, Vi &to)
 {
 	const size_t first = Memory::DESCRIPTORS - 8, at = Memory::DATA - 4096;

@@ -193,6 +193,8 @@ class NicTest : public testing::Test
 	// Posts it, too.
 	void expect_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);
+	// It is in ERROR, and told so.
+	void expect_lost(VIP_VI_HANDLE vi);
 
 	VIP_NIC_HANDLE nic = nullptr;
 	const char *host = "10.9.9.1"; // of the NIC

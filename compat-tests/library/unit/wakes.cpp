@@ -24,11 +24,6 @@ class WakeUps : public HostileTest
 	{
 		return peer.line->say_bytes("", 1, fds);
 	}
-	static void send(const Peer &peer)
-	{
-		hostile_peer_publish(peer.get(), hostile_peer_stamp(peer.get()), false);
-		hostile_peer_announce(peer.get());
-	}
 
 	Peer of_a, of_b;
 };
@@ -104,10 +99,10 @@ TEST_F(ScarceMemory, AWakeUpForWhichThereIsNoMemoryIsTriedAgain)
 	make_pair();
 	const VIP_DESCRIPTOR *r = posted_receive(b, 0, {{memory.data(), 64}});
 	await_rest();
-	fail_wakes(kFailures);
+	wakes_to_fail = kFailures;
 	posted_send(a, 1, {{memory.data(100), 8}});
 	EXPECT_TRUE(eventually([&] { return is_done(r); }));
-	EXPECT_EQ(wakes_to_fail(), 0u);
+	EXPECT_EQ(wakes_to_fail, 0u);
 }
 
 // A thread polls, and so sets the timer, while the agent stops it. Of several messages to a VI that nobody polls only the
@@ -118,10 +113,10 @@ TEST_F(ScarceMemory, ATimerTicksThatIsSetWhileTheAgentStopsIt)
 	make_pair();
 	Vi polled = make_vi();
 	recv_done(polled).code;
-	hold_stops_of_timer(true);
-	EXPECT_TRUE(eventually(held_stops_of_timer));
+	stops_held = true;
+	EXPECT_TRUE(eventually([] { return in_stops > 0; }));
 	recv_done(polled).code;
-	hold_stops_of_timer(false);
+	stops_held = false;
 	for (size_t i = 0; i < 3; i++) {
 		const VIP_DESCRIPTOR *r = posted_receive(b, i, {{memory.data(), 64}});
 		posted_send(a, 10 + i, {{memory.data(100), 8}});
