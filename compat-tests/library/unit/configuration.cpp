@@ -138,7 +138,7 @@ TEST(Configuration, ProgramsWithOthersPrivilegesHaveTheDefaults)
 	is_set_user_id = false;
 	EXPECT_EQ(child.out, show({}));
 	expect_said(child.err, " vipl: warning: all VIPL_ settings are ignored: this program has more privileges than its "
-				 "caller\n");
+			       "caller\n");
 }
 
 } // namespace

@@ -11,15 +11,7 @@
 namespace
 {
 
-class Connected : public PairTest
-{
-      protected:
-	void expect_lost(const Vi &vi)
-	{
-		expect_state(vi, VIP_STATE_ERROR);
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
-	}
-};
+using Connected = PairTest;
 
 // Soft-RoCE may have an acknowledgement that it has not worked on yet. Receives stay posted: stopping a queue pair without
 // one would take long, as no completion comes.

@@ -38,9 +38,7 @@ class CqThreads : public NicTest
 	}
 	void send(const Pair &pair, size_t number)
 	{
-		VIP_DESCRIPTOR *s = descriptor(2 * number + 1, {{memory.data(100000), 8}});
-
-		expect_send(pair.from, s);
+		expect_send(pair.from, descriptor(2 * number + 1, {{memory.data(100000), 8}}));
 	}
 	VIP_RETURN look()
 	{

@@ -97,11 +97,6 @@ class LinkMemory : public NicTest
 		EXPECT_EQ(post_send(a, d), VIP_SUCCESS);
 		EXPECT_NE(send_wait(a).code, VIP_TIMEOUT);
 	}
-	void take(unsigned count)
-	{
-		for (unsigned i = 0; i < count; i++)
-			EXPECT_EQ(recv_wait(b).code, VIP_SUCCESS);
-	}
 };
 
 TEST_F(LinkMemory, OfAConnectionIsAsMuchAsItUses)

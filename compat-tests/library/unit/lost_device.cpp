@@ -67,10 +67,8 @@ TEST_P(LostDevice, EndsEveryWaitAndCanBeOpenedAgain)
 		EXPECT_EQ(each->get(), VIP_ERROR_RESOURCE);
 	expect_received(x, of_cq, VIP_STATUS_DESC_FLUSHED_ERROR);
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CATASTROPHIC));
-	for (const Vi &each : {a, b, x, y}) {
-		expect_state(each, VIP_STATE_ERROR);
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, each));
-	}
+	for (const Vi &each : {a, b, x, y})
+		expect_lost(each);
 	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 	by_hand(false);
 	EXPECT_FALSE(shim_agent_is_lost(nic)) << "it answers vip_stat";

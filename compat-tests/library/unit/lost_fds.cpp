@@ -230,7 +230,7 @@ TEST_P(AllFdsLost, AreTheReasonThatIsToldOfWhatCannotBeMade)
 		});
 
 		expect_said(child.err, std::string(has_no_channels() ? "has failed: epoll_wait()" : "no completion channel: epoll_ctl()") +
-					 ": Bad file descriptor (the program has closed file descriptors of the library's)");
+						   ": Bad file descriptor (the program has closed file descriptors of the library's)");
 		EXPECT_EQ(child.err.find("has to allow"), std::string::npos) << child.err;
 	}
 }

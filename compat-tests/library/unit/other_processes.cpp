@@ -56,10 +56,9 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 			process.beget_sharing();
 		process.await_order();
 	}
-	void expect_lost()
+	void expect_its_end()
 	{
-		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+		expect_lost(a);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	}
 	std::string name;
@@ -131,7 +130,7 @@ TEST_P(ConnectedProcess, AServerEnds)
 	open_local();
 	ASSERT_EQ(request_until_found(), VIP_SUCCESS);
 	meet(server);
-	expect_lost();
+	expect_its_end();
 }
 
 std::string name_of(const testing::TestParamInfo<Fate> &info)
@@ -175,8 +174,7 @@ TEST_P(StoppedProcess, APeerIsStoppedWhenConnected)
 		open_local();
 		EXPECT_EQ(accept_one(nic, name, a), VIP_SUCCESS);
 		self.step();
-		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+		expect_lost(a);
 		self.step();
 		self.await_order();
 	});

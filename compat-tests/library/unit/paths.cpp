@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The path of a connection: what both ports are like when it is made, and what becomes of it when they change.
+// The path of a connection: what both ports are like when it is made, and what becomes of it when they change, or their link goes
+// down.
 #include "line.h"
+
+#include <unistd.h>
 
 namespace
 {
@@ -284,12 +287,10 @@ class EachLevel : public Each<Paths, Level>
 	{
 		return GetParam().level != VIP_SERVICE_UNRELIABLE;
 	}
-	void expect_lost()
+	void expect_both_lost()
 	{
-		for (const Vi *vi : {&a, &b}) {
-			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, *vi));
-			expect_state(*vi, VIP_STATE_ERROR);
-		}
+		for (const Vi *vi : {&a, &b})
+			expect_lost(*vi);
 		expect_again();
 	}
 	void expect_goes_on()
@@ -305,7 +306,7 @@ TEST_P(EachLevel, IsLostWithItsLid)
 	open_infiniband();
 	make_pair();
 	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
-	expect_lost();
+	expect_both_lost();
 	make_pair();
 	EXPECT_EQ(qp_attributes(a).ah_attr.dlid, 0x47);
 }
@@ -334,7 +335,7 @@ TEST_P(EachLevel, EndsWhereALidChangesBeforeBothEndsKnowOfTheConnection)
 	});
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-	expect_lost();
+	expect_both_lost();
 }
 
 TEST_P(EachLevel, KnowsItsPartitionByAnIndex)
@@ -346,7 +347,7 @@ TEST_P(EachLevel, KnowsItsPartitionByAnIndex)
 	make_pair();
 	change([](fake_device &d) { d.pkeys_backwards = true; }, IBV_EVENT_PKEY_CHANGE);
 	if (is_reliable()) {
-		expect_lost();
+		expect_both_lost();
 		return;
 	}
 	for (const Vi *vi : {&a, &b})
@@ -370,8 +371,77 @@ TEST_P(EachLevel, StaysAfterAChangeAndTheNextOneAsksForAWayAgain)
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, EachLevel,
-			 testing::Values(Level{{"Unreliable"}, VIP_SERVICE_UNRELIABLE}, Level{{"Reliable"}, VIP_SERVICE_RELIABLE_DELIVERY}),
-			 ByName());
+const auto LEVELS = testing::Values(Level{{"Unreliable"}, VIP_SERVICE_UNRELIABLE}, Level{{"Reliable"}, VIP_SERVICE_RELIABLE_DELIVERY});
+
+INSTANTIATE_TEST_SUITE_P(Paths, EachLevel, LEVELS, ByName());
+
+// ---- a link that goes down, and perhaps up again ----
+
+class Links : public Each<NicTest, Level>
+{
+      protected:
+	// With this time, in seconds, after which a silent peer is gone.
+	void with_time(const char *keepalive, const std::function<void()> &body)
+	{
+		passing_child({{"VIPL_KEEPALIVE_SEC", keepalive}}, [&] {
+			vi_kind.ReliabilityLevel = GetParam().level;
+			open();
+			make_pair();
+			body();
+			close();
+		});
+	}
+	void expect_goes_on()
+	{
+		sleep(2);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+		expect_traffic(a, b);
+	}
+};
+
+TEST_P(Links, ThatStayDownEndTheirConnections)
+{
+	with_time("1", [this] {
+		VIP_DESCRIPTOR *r = posted_receive(a, 0, {});
+
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		EXPECT_EQ(recv_wait(a, VIP_INFINITE), (Taken{VIP_DESCRIPTOR_ERROR, r}));
+		for (const Vi *vi : {&a, &b})
+			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, *vi));
+		EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 0);
+		fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0");
+		expect_again();
+	});
+}
+
+TEST_P(Links, ThatAreUpAgainInTimeHaveDoneNoHarm)
+{
+	with_time("1", [this] {
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0");
+		expect_goes_on();
+	});
+}
+
+TEST_P(Links, OfAnotherPortDoNotMatter)
+{
+	with_time("1", [this] {
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0", 2);
+		expect_goes_on();
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0", 2);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a)) << "its own is still down";
+	});
+}
+
+TEST_P(Links, MayStayDownForEverIfAPeerMayBeSilentForEver)
+{
+	with_time("0", [this] {
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		expect_goes_on();
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Links, LEVELS, ByName());
 
 } // namespace

@@ -113,8 +113,7 @@ TEST_F(Staging, ReceivesLeaveSomeOfFewRegionsToSends)
 	for (size_t i = 0; i < 40; i++)
 		ASSERT_EQ(post_recv(b, many(i, 500000, sent)), VIP_SUCCESS);
 	for (size_t i = 0; i < 40; i++) {
-		VIP_DESCRIPTOR *s = many(40, 0, sent);
-		expect_send(a, s);
+		expect_send(a, many(40, 0, sent));
 		ASSERT_EQ(recv_wait(b).code, VIP_SUCCESS) << i;
 		EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
 		ASSERT_FALSE(HasFatalFailure());
@@ -166,8 +165,7 @@ TEST_F(StagingOfLarge, MemoryIsBoundedAndReceivesBeyondItFollow)
 		receives.push_back(posted_large(b, i));
 	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), static_cast<int>(AT_ONCE));
 	for (size_t i = 0; i < COUNT; i++) {
-		VIP_DESCRIPTOR *s = many(COUNT, 0, {i});
-		expect_send(a, s);
+		expect_send(a, many(COUNT, 0, {i}));
 		expect_received(b, receives[i]);
 		EXPECT_EQ(receives[i]->CS.Length, i);
 		int expected = static_cast<int>(std::min(COUNT - 1 - i, AT_ONCE));
@@ -231,8 +229,7 @@ TEST_F(Staging, ADisconnectReturnsTheMemory)
 TEST_F(Staging, ASendThatTheDeviceRefusesReturnsItsMemory)
 {
 	fake_fail("ibv_post_send", 1, EINVAL);
-	VIP_DESCRIPTOR *s = many(1, 0, sent);
-	expect_send(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	expect_send(a, many(1, 0, sent), VIP_STATUS_TRANSPORT_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 	disconnect_pair();
 	fake_fail("ibv_post_recv", 1, EINVAL);

@@ -107,11 +107,6 @@ VIP_CQ_HANDLE NicTest::make_cq(VIP_ULONG entries)
 	return cq;
 }
 
-void NicTest::make_pair()
-{
-	make_pair(nullptr, nullptr);
-}
-
 void NicTest::make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 {
 	a = make_vi(send_cq, recv_cq);

@@ -139,8 +139,7 @@ class NicTest : public testing::Test
 	// Sends wait for fake_progress(), or no longer.
 	void by_hand(bool manual);
 	// Makes a and b, and connects them.
-	void make_pair();
-	void make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq);
+	void make_pair(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr);
 	void connect(Vi &from, Vi &to, const std::string &discriminator = "pair");
 	void disconnect_pair();
 	static void end_vi(VIP_VI_HANDLE vi); // disconnects and destroys it
