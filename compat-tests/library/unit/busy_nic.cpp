@@ -68,17 +68,12 @@ TEST_F(BusyNic, MoreSendsThanTheDeviceTakesAreDone)
 	be_busy();
 	EXPECT_TRUE(end(
 		[this] {
-			VIP_DESCRIPTOR *done;
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-
 			post_sends();
 			for (size_t i = 0; i < SENDS; i++) {
 				EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), static_cast<int>(std::min(DEPTH, SENDS - i)));
 				EXPECT_EQ(fake_progress(1), 1);
-				EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
-				EXPECT_EQ(VipSendDone(a, &done), VIP_SUCCESS);
-				EXPECT_EQ(done, at(i));
+				EXPECT_EQ(cq_done(cq).code, VIP_SUCCESS);
+				EXPECT_EQ(send_done(a), (Taken{VIP_SUCCESS, at(i)}));
 			}
 		},
 		calling));
@@ -89,12 +84,9 @@ TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
 	be_busy();
 	EXPECT_TRUE(end(
 		[this] {
-			VIP_DESCRIPTOR *done;
-
 			fake_complete_next(a.qp, FAKE_SEND, IBV_WC_REM_OP_ERR);
 			posted_send(a, 0, {{memory.data(), 8}});
-			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(done, at(0));
+			EXPECT_EQ(send_done(a), (Taken{VIP_DESCRIPTOR_ERROR, at(0)}));
 			uint64_t posts = fake_calls("ibv_post_send");
 			posted_send(a, 1, {{memory.data(), 8}});
 			EXPECT_EQ(fake_calls("ibv_post_send"), posts) << "it goes out after the error";
@@ -104,16 +96,14 @@ TEST_F(BusyNic, AnErrorIsToldAndTheViBreaksLater)
 	busy.get();
 	go_on = std::promise<void>();
 	EXPECT_EQ(state_of(a), VIP_STATE_ERROR);
-	VIP_DESCRIPTOR *done;
-	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
-	EXPECT_EQ(done, at(1));
+	EXPECT_EQ(send_done(a), (Taken{VIP_DESCRIPTOR_ERROR, at(1)}));
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
 }
 
 // The device knows nothing of this error, and would go on.
 TEST_F(BusyNic, NoSendGoesOutAfterOneWhoseMemoryIsNotRegistered)
 {
-	VIP_DESCRIPTOR *bad = descriptor(0, {{memory.data(), 8}}), *done;
+	VIP_DESCRIPTOR *bad = descriptor(0, {{memory.data(), 8}});
 
 	bad->DS[0].Local.Handle++;
 	be_busy();
@@ -131,7 +121,7 @@ TEST_F(BusyNic, NoSendGoesOutAfterOneWhoseMemoryIsNotRegistered)
 	EXPECT_EQ(state_of(a), VIP_STATE_ERROR);
 	expect_sent(a, bad, VIP_STATUS_PROTECTION_ERROR);
 	expect_sent(a, at(2), VIP_STATUS_DESC_FLUSHED_ERROR);
-	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+	EXPECT_EQ(send_done(a).code, VIP_DESCRIPTOR_ERROR);
 }
 
 // Whoever tells of an error does not end the connection by itself.
@@ -143,21 +133,15 @@ TEST_F(BusyNic, ADeviceThatTakesLongToStopAQueuePairHoldsUpNobodyWhoTakes)
 	be_slow_in("ibv_modify_qp");
 	EXPECT_TRUE(end(
 		[&] {
-			VIP_DESCRIPTOR *done;
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-
 			fake_complete_next(a.qp, FAKE_SEND, IBV_WC_REM_OP_ERR);
 			posted_send(a, 0, {{memory.data(), 8}});
-			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(done, at(0));
-			EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+			EXPECT_EQ(send_done(a), (Taken{VIP_DESCRIPTOR_ERROR, at(0)}));
+			EXPECT_EQ(cq_done(cq).code, VIP_SUCCESS);
 			expect_begun(); // another thread ends it
 			posted_send(c, 1, {{memory.data(), 8}});
-			EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
-			EXPECT_EQ(VipSendDone(c, &done), VIP_SUCCESS);
-			EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR) << "and is empty";
-			EXPECT_EQ(done, nullptr);
+			EXPECT_EQ(cq_done(cq).code, VIP_SUCCESS);
+			EXPECT_EQ(send_done(c).code, VIP_SUCCESS);
+			EXPECT_EQ(send_done(a), Taken{VIP_DESCRIPTOR_ERROR}) << "and is empty";
 		},
 		calling));
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 0) << "it has ended before its queue pair has stopped";
@@ -180,14 +164,12 @@ TEST_F(BusyNic, TheBacklogOfAnotherViOfTheCqIsSubmitted)
 		posted_send(c, 800 + i, {{memory.data(), 8}});
 	EXPECT_TRUE(end(
 		[&] {
-			VIP_DESCRIPTOR *done;
-
 			EXPECT_EQ(fake_progress(8), 8); // they are a's
-			EXPECT_EQ(VipSendDone(c, &done), VIP_NOT_DONE) << "has found them, and submits a's";
+			EXPECT_EQ(send_done(c).code, VIP_NOT_DONE) << "has found them, and submits a's";
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), static_cast<int>(DEPTH));
 			EXPECT_EQ(fake_posted(c.qp, FAKE_SEND), static_cast<int>(DEPTH));
 			for (size_t i = 0; i < 8; i++)
-				EXPECT_EQ(VipSendDone(a, &done), VIP_SUCCESS);
+				EXPECT_EQ(send_done(a).code, VIP_SUCCESS);
 		},
 		calling));
 }
@@ -226,17 +208,13 @@ class ManyBacklogs : public BusyNic
 	// Takes one completion.
 	void take()
 	{
-		VIP_VI_HANDLE vi = nullptr;
-		VIP_BOOLEAN is_receive;
-		VIP_DESCRIPTOR *done;
-
 		EXPECT_EQ(fake_progress(1), 1);
-		EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
+		const VIP_VI_HANDLE vi = cq_done(cq).vi;
+		EXPECT_TRUE(vi);
 		for (size_t i = 0; i < VIS; i++)
 			if (senders[i].from == vi) {
-				EXPECT_EQ(VipSendDone(vi, &done), VIP_SUCCESS);
-				EXPECT_EQ(done, at(EACH * i + senders[i].done++));
-				EXPECT_EQ(VipRecvDone(senders[i].to, &done), VIP_SUCCESS); // and the next receive is posted
+				EXPECT_EQ(send_done(vi), (Taken{VIP_SUCCESS, at(EACH * i + senders[i].done++)}));
+				EXPECT_EQ(recv_done(senders[i].to).code, VIP_SUCCESS); // and the next receive is posted
 			}
 	}
 	std::vector<Sender> senders;
@@ -305,13 +283,9 @@ TEST_F(ManyBacklogs, RoomThatOnlySendsMayUseIsUsedAtOnce)
 		posted_send(a, i, {{memory.data(), 8}});
 	EXPECT_TRUE(end(
 		[this] {
-			VIP_VI_HANDLE vi = nullptr;
-			VIP_BOOLEAN is_receive;
-
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), ROOM - FOR_RECEIVES);
 			EXPECT_EQ(fake_progress(1), 1);
-			EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
-			EXPECT_EQ(vi, a.handle);
+			EXPECT_EQ(cq_done(cq).vi, a.handle);
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), ROOM - FOR_RECEIVES);
 		},
 		calling));

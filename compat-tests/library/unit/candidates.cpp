@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Which device, port, interface and address a NIC is at, where there are several, and what is said of those that cannot
-// be used.
+// Which device, port, interface and address the name of a NIC means, also where there are several, and what is said of those
+// that cannot be used.
 #include "support.h"
 
 #include <filesystem>
@@ -41,7 +41,6 @@ Child child_opens(
 			texts.push_back("10.9.9." + std::to_string(i + 1));
 		}
 		for (size_t i = 0; i < changes.size(); i++) {
-			fake_device_default(&devices[i]);
 			devices[i].name = texts[2 * i].c_str();
 			devices[i].addresses[0] = texts[2 * i + 1].c_str();
 			changes[i](devices[i]);
@@ -59,7 +58,7 @@ Child child_opens(
 		}
 		end();
 		EXPECT_EQ(fake_live_total(), 0);
-		EXPECT_EQ(fake_misuse_count(), 0);
+		EXPECT_TRUE(fake_take_misuse().empty());
 	});
 }
 
@@ -67,10 +66,81 @@ Child child_opens(
 void expect_opened(const Child &child, const std::string &wanted, const std::string &said = "")
 {
 	EXPECT_EQ(child.out, wanted) << child.err;
-	EXPECT_NE(child.err.find(said), std::string::npos) << "\"" << said << "\" is not in: " << child.err;
+	expect_said(child.err, said);
 }
 
 constexpr char UNKNOWN[] = "VIP_INVALID_PARAMETER", UNUSABLE[] = "VIP_ERROR_RESOURCE";
+
+// ---- names: by number, the device's own, or by VIPL_NIC_MAP ----
+
+constexpr char FIRST[] = "fake0 at 9.1", SECOND[] = "fake1 at 9.2", THIRD[] = "fake2 at 9.3", LOOPBACK[] = "via_lo at 0.1";
+
+// Of so many devices that are as they are.
+void expect_all_opened(const std::vector<std::string> &names, size_t devices, const std::string &wanted, const std::string &map = "")
+{
+	for (const std::string &name : names) {
+		SCOPED_TRACE(name + " with the map " + map);
+		expect_opened(child_opens(name, std::vector<Change>(devices, as_it_is), [] {}, map), wanted);
+	}
+}
+
+TEST(NicNames, OfHardwareThatIsGoneMeanDevicesByNumber)
+{
+	expect_all_opened({"nic0", "VINIC", "VINIC0", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"}, 3, FIRST);
+	expect_all_opened({"nic1", "VINIC1", "/dev/via_eth1", "/dev/clanvi1", "\\\\.\\VI2"}, 3, SECOND);
+	expect_all_opened({"nic2"}, 3, THIRD);
+}
+
+TEST(NicNames, UnknownOnesAreInvalidParameter)
+{
+	expect_all_opened({"", "bogus", "nic", "nic-1", "nic 0", "nic0x", "nic1000", "nic3", "NIC0", "VINICX", "/dev/via_eth",
+			   "\\\\.\\VI0", "fake", "fake3", "fake0 ", "nic99999999999999999999"},
+			  3, UNKNOWN);
+	expect_all_opened({"nic1", std::string(5000, 'x')}, 1, UNKNOWN);
+}
+
+TEST(NicNames, OfTheLoopbackMeanItWhateverElseIsThere)
+{
+	for (size_t devices : {0, 1})
+		expect_all_opened({"via_lo", "/dev/via_lo", "/etc/via_lo", "/dev/via_lo0", "via_lo1"}, devices, LOOPBACK);
+	expect_all_opened({"via_l", "via_lox", "/dev/via_lo-1", "/via_lo", "/dev//via_lo"}, 1, UNKNOWN);
+}
+
+TEST(NicNames, WithoutAnyDeviceTheFirstIsTheLoopbackAndThereIsNoSecond)
+{
+	expect_all_opened({"nic0", "VINIC", "/dev/via_eth0", "/dev/clanvi0", "\\\\.\\VI1"}, 0, LOOPBACK);
+	expect_all_opened({"nic1", "VINIC1", "\\\\.\\VI2", "bogus", "fake0"}, 0, UNKNOWN);
+}
+
+TEST(NicNames, TheMapComesFirst)
+{
+	const char *map = "VINIC=fake2,my=fake1,nic0=fake1";
+
+	expect_all_opened({"VINIC", "nic2"}, 3, THIRD, map); // nic2 is not in the map
+	expect_all_opened({"my", "nic0"}, 3, SECOND, map);
+	expect_all_opened({"m", "my=fake1"}, 3, UNKNOWN, map);
+	expect_all_opened({"nic0"}, 1, LOOPBACK, "nic0=via_lo");
+	expect_all_opened({"via_lo"}, 1, FIRST, "via_lo=fake0");
+	for (const char *nowhere : {"my=bogus", "my="})
+		expect_all_opened({"my"}, 3, UNKNOWN, nowhere);
+}
+
+TEST(NicNames, WithoutVerbsInTheKernelTheFirstIsTheLoopback)
+{
+	expect_opened(child_opens("nic0", {as_it_is}, [] { fake_fail("ibv_get_device_list", 1, ENOSYS); }), LOOPBACK);
+}
+
+TEST(NicNames, JunkInTheMapIsHarmless)
+{
+	for (const char *map : {",", ",,,", "=", "my", "my=fake1,", ",my=fake1", "=fake1,my=fake1",
+				"my,my=fake1", "x=y,,my=fake1,z"}) {
+		expect_all_opened({"my"}, 3, strstr(map, "my=fake1") ? SECOND : UNKNOWN, map);
+		expect_all_opened({"nic0"}, 3, FIRST, map);
+	}
+	expect_all_opened({"my"}, 3, UNKNOWN, "my=" + std::string(200, 'x'));
+}
+
+// ---- several ports ----
 
 // What can be wrong with a port, and the words for it.
 const struct {

@@ -76,7 +76,7 @@ void expect_warnings(const std::string &name, const std::vector<std::string> &va
 
 		EXPECT_EQ(child.out, show({})) << name << "=" << value;
 		EXPECT_NE(child.err.find("vipl: warning: "), std::string::npos) << name << "=" << value;
-		EXPECT_NE(child.err.find(name), std::string::npos) << child.err;
+		expect_said(child.err, name);
 	}
 }
 
@@ -137,10 +137,8 @@ TEST(Configuration, ProgramsWithOthersPrivilegesHaveTheDefaults)
 			    {"VIPL_HOSTS", "/etc/shadow"}, {"VIPL_TRACE", "/tmp/trace"}, {"VIPL_NO_SUCH", ""}});
 	is_set_user_id = false;
 	EXPECT_EQ(child.out, show({}));
-	EXPECT_NE(child.err.find(" vipl: warning: all VIPL_ settings are ignored: this program has more privileges than its "
-				 "caller\n"),
-		  std::string::npos)
-		<< child.err;
+	expect_said(child.err, " vipl: warning: all VIPL_ settings are ignored: this program has more privileges than its "
+			       "caller\n");
 }
 
 } // namespace

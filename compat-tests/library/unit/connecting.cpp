@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Clients and servers: each end, whatever the other one does.
-#include "grace.h"
 #include "line.h"
+#include "settings.h"
 #include "two_vis.h"
 
 #include <chrono>
@@ -20,7 +20,7 @@ class Accepting : public TwoVis
 	Line make_request(const Described &described = {})
 	{
 		const std::string door = "door " + std::to_string(doors++);
-		auto waited = std::async(std::launch::async, [=] { return wait(door, PATIENCE, &conn); });
+		auto waited = std::async(std::launch::async, [=] { return wait(door, PATIENCE); });
 		Line talker(door);
 
 		EXPECT_TRUE(talker.say(good_message(MESSAGE_REQUEST, door, "", VIP_SERVICE_RELIABLE_DELIVERY, described)));
@@ -31,7 +31,6 @@ class Accepting : public TwoVis
 	{
 		return std::async(std::launch::async, [&] { return VipConnectAccept(conn, b); });
 	}
-	VIP_CONN_HANDLE conn = nullptr;
 	int doors = 0;
 };
 
@@ -40,14 +39,14 @@ TEST_F(Accepting, DiscriminatorsAreWaitedForAtTheSamePortsByEveryProcess)
 	// FNV-1a: of "" 0x811c9dc5, of "a" 0xe40c292c. All tests look where place_of() says.
 	EXPECT_EQ(place_of(""), 0x4000 + (0x811c9dc5 % 4096) * 4);
 	EXPECT_EQ(place_of("a"), 0x4000 + (0xe40c292c % 4096) * 4);
-	EXPECT_EQ(wait("a", 0, &conn), VIP_TIMEOUT);
+	EXPECT_EQ(wait("a", 0), VIP_TIMEOUT);
 	EXPECT_TRUE(is_listened_for("a"));
 	EXPECT_FALSE(is_listened_for("a", 1));
 }
 
 TEST_F(Accepting, ManyRequestsOfAnotherVersionDoNotFillTheLog)
 {
-	auto waited = std::async(std::launch::async, [=] { return wait("door", PATIENCE, &conn); });
+	auto waited = std::async(std::launch::async, [=] { return wait("door", PATIENCE); });
 	message request = good_message(MESSAGE_REQUEST, "door");
 	const std::string line = "refused a request by another version";
 	const auto start = std::chrono::steady_clock::now();
@@ -147,7 +146,7 @@ TEST_F(Accepting, OfTwoAnswersAtOnceOneIsGiven)
 		const bool rejects = round % 2;
 		Vi x = make_vi();
 		auto requested = request_async(a, "door");
-		ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+		ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 		auto other = std::async(std::launch::async,
 					[&] { return rejects ? VipConnectReject(conn) : VipConnectAccept(conn, x); });
 		const VIP_RETURN accept = VipConnectAccept(conn, b), answer = other.get();
@@ -155,8 +154,7 @@ TEST_F(Accepting, OfTwoAnswersAtOnceOneIsGiven)
 		EXPECT_TRUE(accept == VIP_INVALID_PARAMETER || answer == VIP_INVALID_PARAMETER);
 		EXPECT_EQ(requested.get(), rejects && answer == VIP_SUCCESS ? VIP_REJECT : VIP_SUCCESS);
 		disconnect_pair();
-		EXPECT_EQ(VipDisconnect(x), VIP_SUCCESS);
-		EXPECT_EQ(VipDestroyVi(x), VIP_SUCCESS);
+		end_vi(x);
 	}
 }
 
@@ -298,9 +296,8 @@ TEST_F(Requesting, APortWhoseOwnerSaysNothingIsPassedOver)
 {
 	Gate door("door");
 	auto requested = request_async(a, "door");
-	VIP_CONN_HANDLE conn;
 
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS) << "at the second port";
+	ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS) << "at the second port";
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	expect_messages();

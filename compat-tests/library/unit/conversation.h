@@ -86,9 +86,9 @@ class Conversation : public Each<NicTest, const Device *>
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), count);
 	}
-	VIP_RETURN wait_for(VIP_CONN_HANDLE *conn, VIP_ULONG ms = PATIENCE)
+	VIP_RETURN wait_for(VIP_ULONG ms = PATIENCE)
 	{
-		return wait(name, ms, conn);
+		return wait(name, ms);
 	}
 	std::future<VIP_RETURN> accept_at(const Vi &vi)
 	{

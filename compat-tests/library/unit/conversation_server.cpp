@@ -35,7 +35,6 @@ class Asked : public Conversation
 	// If there is no connection no message may reach memory that is the program's again, and receives stay posted.
 	void expect_unconfirmed(const Deed &word, VIP_RETURN wanted)
 	{
-		VIP_DESCRIPTOR *done;
 		uint32_t numbers[16];
 
 		b = make_vi();
@@ -51,7 +50,7 @@ class Asked : public Conversation
 			EXPECT_EQ(fake_posted(numbers[i], FAKE_RECV), 0);
 		}
 		EXPECT_EQ(state_of(b), VIP_STATE_IDLE);
-		EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
+		EXPECT_EQ(recv_done(b).code, VIP_NOT_DONE);
 		EXPECT_EQ(VipDestroyVi(b), VIP_SUCCESS);
 	}
 	// The answer to a request with this change.
@@ -68,10 +67,8 @@ class Asked : public Conversation
 	void serve()
 	{
 		server = std::async(std::launch::async, [this] {
-			VIP_CONN_HANDLE conn;
-
 			while (!stops) {
-				VIP_RETURN rc = wait_for(&conn, 20);
+				VIP_RETURN rc = wait_for(20);
 				if (rc == VIP_TIMEOUT)
 					continue;
 				ASSERT_EQ(rc, VIP_SUCCESS);
@@ -98,8 +95,7 @@ class Asked : public Conversation
 
 TEST_P(Asked, IsHereAndAcceptsAndTellsOfTheEnd)
 {
-	VIP_CONN_HANDLE conn;
-	auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
+	auto waited = std::async(std::launch::async, [&] { return wait_for(); });
 	Line line = call();
 
 	EXPECT_TRUE(line.say(spoken(MESSAGE_REQUEST)));
@@ -174,8 +170,7 @@ TEST_P(AskedOverTcp, TakesAMessageThatComesInTwoParts)
 TEST_P(Asked, LeavesWhoSaysNothing)
 {
 	Line silent(device(), -1);
-	VIP_CONN_HANDLE conn;
-	auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
+	auto waited = std::async(std::launch::async, [&] { return wait_for(); });
 
 	silent = call();
 	let_hear();
@@ -183,7 +178,7 @@ TEST_P(Asked, LeavesWhoSaysNothing)
 	EXPECT_TRUE(unconfirmed.say(spoken(MESSAGE_REQUEST)));
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);
 	// This is waited for, so that there is a listener.
-	auto again = std::async(std::launch::async, [&] { return wait_for(&conn, 3 * PATIENCE); });
+	auto again = std::async(std::launch::async, [&] { return wait_for(3 * PATIENCE); });
 	EXPECT_EQ(VipConnectAccept(conn, a), VIP_TIMEOUT);
 	EXPECT_EQ(unconfirmed.next(), MESSAGE_ACCEPT);
 	EXPECT_EQ(unconfirmed.next(), Line::END);
@@ -284,8 +279,7 @@ TEST_P(AskedOverTcp, IsNotConnectedWhereTheDeviceIsRemovedBeforeTheConfirmation)
 
 TEST_P(Asked, DoesNotWaitForARequesterThatHasGone)
 {
-	VIP_CONN_HANDLE conn;
-	auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
+	auto waited = std::async(std::launch::async, [&] { return wait_for(); });
 	Line line = call();
 
 	line.say(spoken(MESSAGE_REQUEST));
@@ -299,16 +293,13 @@ TEST_P(Asked, DoesNotWaitForARequesterThatHasGone)
 // It has refused nobody, and may have descriptors again.
 TEST_P(Asked, IsBusyWithoutADescriptorForTheConnection)
 {
-	VIP_CONN_HANDLE conn;
-	auto waited = std::async(std::launch::async, [&] { return wait_for(&conn); });
+	auto waited = std::async(std::launch::async, [&] { return wait_for(); });
 	Line line = call();
 
 	line.say(spoken(MESSAGE_REQUEST));
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);
 	{
-		const int next = dup(0);
-		::close(next);
-		const FileLimit limit(static_cast<rlim_t>(next));
+		const FileLimit limit(next_descriptor());
 		if (!device().is_local)
 			fake_fail("ibv_query_gid_ex", 1, EMFILE);
 		EXPECT_EQ(VipConnectAccept(conn, a), VIP_ERROR_RESOURCE);
@@ -401,16 +392,13 @@ TEST_P(AskedLocally, KeepsNoDescriptorsOfOthers)
 
 TEST_P(AskedLocally, IsBusyWithoutADescriptorForWhatComesWithARequest)
 {
-	VIP_CONN_HANDLE conn;
 	const Spoken request = spoken(MESSAGE_REQUEST);
 
-	ASSERT_EQ(wait_for(&conn, 0), VIP_TIMEOUT);
+	ASSERT_EQ(wait_for(0), VIP_TIMEOUT);
 	Line line = call();
 	let_hear();
 	{
-		const int next = dup(0);
-		::close(next);
-		const FileLimit limit(static_cast<rlim_t>(next));
+		const FileLimit limit(next_descriptor());
 		line.say(request);
 		EXPECT_EQ(line.next(), MESSAGE_BUSY);
 	}

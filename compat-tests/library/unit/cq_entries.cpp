@@ -6,8 +6,6 @@
 namespace
 {
 
-using Entry = std::pair<VIP_VI_HANDLE, VIP_BOOLEAN>; // and whether it is a receive's
-
 class CqEntries : public NicTest
 {
       protected:
@@ -29,8 +27,7 @@ class CqEntries : public NicTest
 	void deliver(Vi &from, Vi &to)
 	{
 		posted_receive(to, number++ % 500, {{memory.data(), 16}});
-		VIP_DESCRIPTOR *s = posted_send(from, 1000, {{memory.data(64), 16}});
-		expect_sent(from, s);
+		expect_sent(from, posted_send(from, 1000, {{memory.data(64), 16}}));
 	}
 	// So many messages arrive at a, and are taken without a call of the CQ. One arrives at b at each multiple of
 	// `every`.
@@ -40,30 +37,19 @@ class CqEntries : public NicTest
 		b = make_receiver(from_b);
 		for (size_t i = 0; i < count; i++) {
 			deliver(from_a, a);
-			VIP_DESCRIPTOR *d = nullptr;
-			ASSERT_EQ(VipRecvWait(a, PATIENCE, &d), VIP_SUCCESS);
+			ASSERT_EQ(recv_wait(a).code, VIP_SUCCESS);
 			if (i % every == 0)
 				deliver(from_b, b);
 		}
-	}
-	// All entries of the CQ.
-	std::vector<Entry> told()
-	{
-		std::vector<Entry> entries;
-		Entry entry;
-
-		while (VipCQDone(cq, &entry.first, &entry.second) == VIP_SUCCESS)
-			entries.push_back(entry);
-		return entries;
 	}
 	// The VIs of all entries, which must be receives.
 	std::vector<VIP_VI_HANDLE> vis_told()
 	{
 		std::vector<VIP_VI_HANDLE> vis;
 
-		for (const Entry &entry : told()) {
-			EXPECT_EQ(entry.second, VIP_TRUE);
-			vis.push_back(entry.first);
+		for (CqEntry entry = cq_done(cq); entry.code == VIP_SUCCESS; entry = cq_done(cq)) {
+			EXPECT_EQ(entry.is_receive, VIP_TRUE);
+			vis.push_back(entry.vi);
 		}
 		return vis;
 	}
@@ -103,7 +89,12 @@ TEST_F(CqEntries, OfABadDescriptorComeAfterWhatTheDeviceHas)
 	deliver(from, to);
 	bad->CS.Control = VIP_CONTROL_OP_RESERVED;
 	ASSERT_EQ(post_send(to, bad), VIP_SUCCESS);
-	EXPECT_EQ(told(), (std::vector<Entry>{{to, VIP_TRUE}, {to, VIP_FALSE}}));
+	for (VIP_BOOLEAN is_receive : {VIP_TRUE, VIP_FALSE}) {
+		const CqEntry entry = cq_done(cq);
+		EXPECT_EQ(entry.vi, to.handle);
+		EXPECT_EQ(entry.is_receive, is_receive);
+	}
+	EXPECT_EQ(cq_done(cq).code, VIP_NOT_DONE);
 }
 
 // The entries may be anywhere among those of other VIs, which keep their order. More can come afterwards.
@@ -125,8 +116,7 @@ TEST_F(CqEntries, OfADestroyedViVanishFromAmongThoseOfOthers)
 			deliver(from[other], to[other]);
 			expected.push_back(to[other]);
 		}
-		EXPECT_EQ(VipDisconnect(to[2]), VIP_SUCCESS);
-		EXPECT_EQ(VipDestroyVi(to[2]), VIP_SUCCESS);
+		end_vi(to[2]);
 		for (unsigned i : {1, 1, 0}) {
 			deliver(from[i], to[i]);
 			expected.push_back(to[i]);
@@ -144,12 +134,9 @@ TEST_F(CqEntries, StayInTheirOrderWhenAViJoins)
 {
 	a = make_receiver(from_a);
 	for (size_t i = 0; i < 2 * size_t{1024} - 8; i++) { // places of both queues
-		VIP_DESCRIPTOR *d = nullptr;
-		Entry entry;
-
 		deliver(from_a, a);
-		ASSERT_EQ(VipCQDone(cq, &entry.first, &entry.second), VIP_SUCCESS);
-		ASSERT_EQ(VipRecvDone(a, &d), VIP_SUCCESS);
+		ASSERT_EQ(cq_done(cq).code, VIP_SUCCESS);
+		ASSERT_EQ(recv_done(a).code, VIP_SUCCESS);
 	}
 	Vis expected;
 	for (size_t i = 0; i < 16; i++) {
@@ -168,15 +155,12 @@ TEST_F(CqEntries, GoOnWhenTheViIsDestroyedThatWasToldLast)
 	for (bool more : {false, true}) {
 		a = make_receiver(from_a);
 		b = make_receiver(from_b);
-		Entry entry;
 
 		deliver(from_a, a);
 		if (more)
 			deliver(from_b, b);
-		ASSERT_EQ(VipCQDone(cq, &entry.first, &entry.second), VIP_SUCCESS);
-		EXPECT_EQ(entry.first, a.handle);
-		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+		ASSERT_EQ(cq_done(cq).vi, a.handle);
+		end_vi(a);
 		deliver(from_b, b);
 		EXPECT_EQ(vis_told(), more ? (Vis{b, b}) : Vis{b});
 	}
@@ -220,8 +204,7 @@ TEST_F(CqEntries, OfOthersStayWhenAViIsDestroyedWhoseDescriptorsWereForgotten)
 TEST_F(CqEntries, OfADestroyedViVanishAlsoWhenSomeHadNoPlace)
 {
 	deliver_and_take(1100, 500);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	end_vi(a);
 	EXPECT_EQ(vis_told(), (Vis{b, b, b}));
 }
 

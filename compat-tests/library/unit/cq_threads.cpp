@@ -38,27 +38,18 @@ class CqThreads : public NicTest
 	}
 	void send(const Pair &pair, size_t number)
 	{
-		VIP_DESCRIPTOR *s = descriptor(2 * number + 1, {{memory.data(100000), 8}});
-
-		ASSERT_EQ(post_send(pair.from, s), VIP_SUCCESS);
-		expect_sent(pair.from, s);
+		expect_send(pair.from, descriptor(2 * number + 1, {{memory.data(100000), 8}}));
 	}
 	VIP_RETURN look()
 	{
-		VIP_VI_HANDLE vi;
-		VIP_BOOLEAN is_receive;
-
-		return VipCQDone(cq, &vi, &is_receive);
+		return cq_done(cq).code;
 	}
 	// Waits for a message, and takes it.
 	VIP_RETURN take()
 	{
-		VIP_VI_HANDLE vi;
-		VIP_BOOLEAN is_receive;
-		VIP_DESCRIPTOR *done;
-		VIP_RETURN code = VipCQWait(cq, VIP_INFINITE, &vi, &is_receive);
+		const CqEntry entry = cq_wait(cq, VIP_INFINITE);
 
-		return code == VIP_SUCCESS ? VipRecvDone(vi, &done) : code;
+		return entry.code == VIP_SUCCESS ? recv_done(entry.vi).code : entry.code;
 	}
 	// Threads that make a call again and again while the body runs. The call gets the thread's number.
 	static void meanwhile(int count, const std::function<void(int)> &call, const std::function<void()> &body)
@@ -85,7 +76,6 @@ TEST_F(CqThreads, ALookWhereNothingIsWaitsForNobody)
 {
 	Pair pair = add_pair();
 	std::atomic<bool> is_locked{false}, has_looked{false};
-	VIP_DESCRIPTOR *done;
 
 	expect_receive(pair, 0);
 	std::thread holder([&] {
@@ -99,7 +89,7 @@ TEST_F(CqThreads, ALookWhereNothingIsWaitsForNobody)
 		std::this_thread::yield();
 	for (int i = 0; i < 1000; i++) { // the agent takes note now and then of whether the program polls
 		EXPECT_EQ(look(), VIP_NOT_DONE);
-		EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_NOT_DONE);
+		EXPECT_EQ(recv_done(pair.to).code, VIP_NOT_DONE);
 		if (i % 100 == 0)
 			usleep(1000);
 	}
@@ -159,9 +149,7 @@ TEST_F(CqThreads, NoLookMissesWhatHasCome)
 		for (int left = missed; left > 0; left--) // after a miss
 			look();
 		for (const Pair &pair : all) {
-			VIP_DESCRIPTOR *done;
-
-			EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_SUCCESS);
+			EXPECT_EQ(recv_done(pair.to).code, VIP_SUCCESS);
 		}
 	}
 	other.join();
@@ -226,12 +214,9 @@ TEST_F(CqThreads, NobodyRestsForTheTenantBeyondItsTimeout)
 		const long before = tenant_rest_nsec();
 		const unsigned lock_rests = lock_rests_of_program();
 		auto looked = std::async(std::launch::async, [=] {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-			VIP_DESCRIPTOR *done;
-			VIP_RETURN code = timeout < 0 ? look() : VipCQWait(cq, static_cast<VIP_ULONG>(timeout), &vi, &is_receive);
+			const VIP_RETURN code = timeout < 0 ? look() : cq_wait(cq, static_cast<VIP_ULONG>(timeout)).code;
 
-			return code == VIP_SUCCESS ? VipRecvDone(pair.to, &done) : code;
+			return code == VIP_SUCCESS ? recv_done(pair.to).code : code;
 		});
 		EXPECT_TRUE(eventually([&] { return lock_rests_of_program() > lock_rests; })) << "it has rested enough";
 		const long rested = tenant_rest_nsec() - before;
@@ -275,14 +260,13 @@ TEST_F(CqThreads, WhoTakesFromAQueueDoesNotRestForOthers)
 {
 	char nobody;
 	Pair pair = add_pair();
-	VIP_DESCRIPTOR *done;
 
 	expect_receive(pair, 0);
 	expect_receive(pair, 1);
 	send(pair, 0);
-	EXPECT_TRUE(eventually([&] { return VipRecvDone(pair.to, &done) == VIP_SUCCESS; }));
+	EXPECT_TRUE(eventually([&] { return recv_done(pair.to).code == VIP_SUCCESS; }));
 	shim_cq_set_tenant(cq, &nobody);
-	EXPECT_EQ(VipRecvDone(pair.to, &done), VIP_NOT_DONE) << "although something is in the CQ";
+	EXPECT_EQ(recv_done(pair.to).code, VIP_NOT_DONE) << "although something is in the CQ";
 	EXPECT_EQ(shim_cq_tenant(cq), &nobody) << "which does not go on";
 	send(pair, 1);
 	EXPECT_EQ(look(), VIP_SUCCESS);
@@ -296,9 +280,7 @@ TEST_F(CqThreads, LooksMayComeLateForACqThatIsGone)
 	meanwhile(
 		2,
 		[&](int) {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-			VIP_RETURN code = VipCQDone(handle, &vi, &is_receive);
+			const VIP_RETURN code = cq_done(handle).code;
 
 			EXPECT_TRUE(code == VIP_NOT_DONE || code == VIP_INVALID_PARAMETER) << code;
 		},
@@ -322,11 +304,10 @@ TEST_F(CqThreads, TakingMayComeLateForAViThatIsGone)
 	meanwhile(
 		2,
 		[&](int i) {
-			VIP_DESCRIPTOR *done = nullptr;
-			VIP_RETURN code = i ? VipRecvDone(handle, &done) : VipSendDone(handle, &done);
+			const auto [code, descriptor] = i ? recv_done(handle) : send_done(handle);
 
 			EXPECT_TRUE(code == VIP_DESCRIPTOR_ERROR || code == VIP_INVALID_PARAMETER) << code;
-			EXPECT_EQ(done, nullptr);
+			EXPECT_EQ(descriptor, nullptr);
 		},
 		[&] {
 			for (int i = 0; i < 500; i++) {
@@ -371,8 +352,7 @@ TEST_F(CqThreads, AMessageWakesOneSleeper)
 		ASSERT_TRUE(eventually([&] { return taken == i + 1; }));
 	}
 	EXPECT_EQ(VipDestroyVi(pair.to), VIP_INVALID_STATE);
-	EXPECT_EQ(VipDisconnect(pair.to), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyVi(pair.to), VIP_SUCCESS);
+	end_vi(pair.to);
 	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
 	for (std::thread &thread : threads)
 		thread.join();
@@ -445,18 +425,14 @@ TEST_F(CqThreads, ThoseThatWantOneQueueSleepBesideThoseThatWantAny)
 
 	for (int i = 0; i < 2; i++) {
 		threads.emplace_back([&] {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-			VIP_DESCRIPTOR *done;
+			CqEntry entry;
 
-			while (VipCQWait(cq, VIP_INFINITE, &vi, &is_receive) == VIP_SUCCESS)
-				if (vi == any.to && VipRecvDone(vi, &done) == VIP_SUCCESS)
+			while ((entry = cq_wait(cq, VIP_INFINITE)).code == VIP_SUCCESS)
+				if (entry.vi == any.to && recv_done(entry.vi).code == VIP_SUCCESS)
 					any_taken++;
 		});
 		threads.emplace_back([&, i] {
-			VIP_DESCRIPTOR *done;
-
-			while (VipRecvWait(own[i].to, VIP_INFINITE, &done) == VIP_SUCCESS)
+			while (recv_wait(own[i].to, VIP_INFINITE).code == VIP_SUCCESS)
 				own_taken[i]++;
 		});
 	}
@@ -475,8 +451,7 @@ TEST_F(CqThreads, ThoseThatWantOneQueueSleepBesideThoseThatWantAny)
 	}
 	EXPECT_EQ(sleeps_in_vain(), 0u);
 	for (const Pair &pair : {any, own[0], own[1]}) {
-		EXPECT_EQ(VipDisconnect(pair.to), VIP_SUCCESS);
-		EXPECT_EQ(VipDestroyVi(pair.to), VIP_SUCCESS);
+		end_vi(pair.to);
 	}
 	EXPECT_EQ(VipDestroyCQ(cq), VIP_SUCCESS);
 	for (std::thread &thread : threads)

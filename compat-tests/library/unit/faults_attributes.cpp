@@ -106,7 +106,7 @@ class FaultsMemAttributes : public NicTest
 	// True when an RDMA write into the region, or a message, arrives at a VI of the tag.
 	bool arrives(bool is_write, VIP_PROTECTION_HANDLE tag)
 	{
-		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(), 64}}), *done = nullptr;
+		VIP_DESCRIPTOR *s = descriptor(2, {{memory.data(), 64}});
 
 		vi_kind.Ptag = tag;
 		Vi to = make_vi();
@@ -121,15 +121,12 @@ class FaultsMemAttributes : public NicTest
 		}
 		connect(from, to, "arrives");
 		EXPECT_EQ(post_send(from, is_write ? d : s), VIP_SUCCESS);
-		is_write ? VipSendWait(from, PATIENCE, &done) : VipRecvWait(to, PATIENCE, &done);
-		EXPECT_EQ(done, d);
+		EXPECT_EQ((is_write ? send_wait(from) : recv_wait(to)).descriptor, d);
 		const VIP_UINT32 error = d->CS.Status & VIP_STATUS_ERROR_MASK;
 		EXPECT_TRUE(!error || !is_write || error == VIP_STATUS_RDMA_PROT_ERROR) << error;
 		EXPECT_EQ(bytes[0] == seed, !error);
-		for (VIP_VI_HANDLE one : {from.handle, to.handle}) {
-			EXPECT_EQ(VipDisconnect(one), VIP_SUCCESS);
-			EXPECT_EQ(VipDestroyVi(one), VIP_SUCCESS);
-		}
+		end_vi(from);
+		end_vi(to);
 		return !error;
 	}
 	bool writable()

@@ -82,13 +82,10 @@ TEST_F(FaultsData, ASendThatIsRefusedIsToldInItsTurn)
 
 TEST_F(FaultsData, WaitsThatCannotBeArmedAreErrorResource)
 {
-	VIP_DESCRIPTOR *done;
-
 	ASSERT_EQ(post_recv(a, r[0]), VIP_SUCCESS);
 	fake_fail_always("ibv_req_notify_cq", EINVAL);
-	EXPECT_EQ(VipRecvWait(a, 5000, &done), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(done, nullptr);
-	EXPECT_EQ(VipSendWait(a, 5000, &done), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(recv_wait(a, 5000), Taken{VIP_ERROR_RESOURCE});
+	EXPECT_EQ(send_wait(a, 5000).code, VIP_ERROR_RESOURCE);
 	fake_fail_always("ibv_req_notify_cq", 0);
 	ASSERT_EQ(post_send(b, s[0]), VIP_SUCCESS);
 	expect_received(a, r[0]);
@@ -98,13 +95,10 @@ TEST_F(FaultsData, WaitsThatCannotBeArmedAreErrorResource)
 
 TEST_F(FaultsData, ACqThatCannotBePolledJustHasNothing)
 {
-	VIP_DESCRIPTOR *done;
-
 	post_both(r[0], s[0]);
 	fake_fail_always("ibv_poll_cq", EINVAL);
-	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
-	EXPECT_EQ(VipRecvWait(b, 50, &done), VIP_TIMEOUT);
-	EXPECT_EQ(done, nullptr);
+	EXPECT_EQ(recv_done(b).code, VIP_NOT_DONE);
+	EXPECT_EQ(recv_wait(b, 50), Taken{VIP_TIMEOUT});
 	fake_fail_always("ibv_poll_cq", 0);
 	expect_received(b, r[0]);
 	expect_sent(a, s[0]);

@@ -3,26 +3,15 @@
 // process_vm_writev, pread64, sendmsg and timerfd_settime.
 #pragma once
 
-#include <stdbool.h>
-
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <atomic>
 
 // From now on the library's clock stands still, or goes on: so no time limit of the library ends a wait.
 void hold_clock(bool is_held);
-// From now on copies into the memory of another process do not end, nor do reads of it, as if its page faults took for ever; or
-// they go on.
-void hold_copies(bool are_held);
-// Threads in such a call.
-unsigned held_copies(void);
-// From now on calls that stop a timer, or set it to whole seconds, do not do so yet; or they do it.
-void hold_stops_of_timer(bool are_held);
-unsigned held_stops_of_timer(void);
-// The next wake-ups fail with ENOBUFS.
-void fail_wakes(unsigned count);
-unsigned wakes_to_fail(void);
-
-#ifdef __cplusplus
-}
-#endif
+// While this is set copies into the memory of another process do not end, nor do reads of it, as if its page faults took for ever.
+extern std::atomic<bool> copies_held;
+extern std::atomic<unsigned> in_copies; // threads
+// While this is set calls that stop a timer, or set it to whole seconds, do not do so yet.
+extern std::atomic<bool> stops_held;
+extern std::atomic<unsigned> in_stops;
+// So many of the next wake-ups fail with ENOBUFS.
+extern std::atomic<unsigned> wakes_to_fail;

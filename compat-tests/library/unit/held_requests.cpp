@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Between two waits a server is busy, not absent. A request that comes soon after a wait is held for the next wait.
 // A later one is told so, and the requester repeats it.
-#include "grace.h"
 #include "line.h"
 #include "process.h"
+#include "settings.h"
 #include "two_vis.h"
 
 #include <chrono>
@@ -21,7 +21,7 @@ std::string door(const std::string &name = "")
 // Requests are held for a twentieth of the grace time. No test waits for that.
 class Requests : public NicTest
 {
-	const GraceTime longer{20 * static_cast<int>(PATIENCE)};
+	const GraceTime longer{20 * PATIENCE};
 };
 
 class HeldRequests : public Each<Requests, const Device *>
@@ -51,7 +51,7 @@ class HeldRequests : public Each<Requests, const Device *>
 	}
 	void wait_in_vain(const std::string &at = door())
 	{
-		ASSERT_EQ(wait(at, 0, &conn), VIP_TIMEOUT);
+		ASSERT_EQ(wait(at, 0), VIP_TIMEOUT);
 	}
 	// Takes a request without waiting. Returns its discriminator, or "" if there is none.
 	std::string take(const std::string &at = door())
@@ -65,7 +65,6 @@ class HeldRequests : public Each<Requests, const Device *>
 		return {reinterpret_cast<const char *>(from->HostAddress) + from->HostAddressLen,
 			from->DiscriminatorLen};
 	}
-	VIP_CONN_HANDLE conn = nullptr;
 };
 
 INSTANTIATE_TEST_SUITE_P(Devices, HeldRequests, testing::Values(&RDMA, &VIA_LO), device_name);
@@ -117,12 +116,9 @@ TEST_P(HeldRequests, AreAThousandAndTwentyFourAtMost)
 
 TEST_P(HeldRequests, LeaveHalfOfTheFileDescriptorsToTheProgram)
 {
-	const int next = dup(0);
-
 	wait_in_vain();
-	::close(next);
-	ASSERT_GT(next, 8) << "more is left than is open";
-	const FileLimit limit(static_cast<rlim_t>(next) + 8);
+	ASSERT_GT(next_descriptor(), 8u) << "more is left than is open";
+	const FileLimit limit(next_descriptor() + 8);
 	EXPECT_EQ(ask("asker").next(), MESSAGE_BUSY);
 	EXPECT_EQ(take(), "");
 }
@@ -152,9 +148,7 @@ TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 	ASSERT_EQ(server.next(), MESSAGE_REQUEST);
 	const Spoken answer(VIA_LO, MESSAGE_ACCEPT);
 
-	const int next = dup(0);
-	::close(next);
-	const FileLimit limit(static_cast<rlim_t>(next));
+	const FileLimit limit(next_descriptor());
 	ASSERT_TRUE(server.say(answer));
 	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
 }
@@ -163,8 +157,7 @@ TEST_F(Requests, WithoutAFileDescriptorForTheAnswersAreOutOfResources)
 TEST_F(Requests, WaitNoLongerThanDescriptorsOfOthersAreClosed)
 {
 	open("via_lo");
-	VIP_CONN_HANDLE conn;
-	ASSERT_EQ(wait(door("crowd"), 0, &conn), VIP_TIMEOUT);
+	ASSERT_EQ(wait(door("crowd"), 0), VIP_TIMEOUT);
 	sockaddr_un address;
 	const socklen_t length = local_place(door("crowd"), &address);
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -221,7 +214,7 @@ class RecentWaits : public TwoVis
 	// Waits, but no request comes.
 	void wait_in_vain(const std::string &door)
 	{
-		ASSERT_EQ(wait(door, 0, &conn), VIP_TIMEOUT);
+		ASSERT_EQ(wait(door, 0), VIP_TIMEOUT);
 	}
 	// The code with which the NIC refuses a request, or 0 when it does not listen.
 	static int refusal(const std::string &door)
@@ -237,7 +230,6 @@ class RecentWaits : public TwoVis
 
 		return VipConnectWait(other, local.get(), timeout, remote.get(), &attributes, &conn);
 	}
-	VIP_CONN_HANDLE conn = nullptr;
 };
 
 // For tests that a busy machine would fail.
@@ -317,7 +309,7 @@ TEST_F(RecentWaits, ThatEndDoNotEndANewerWait)
 
 	wait_in_vain("door");
 	const uint64_t before = fake_calls("listen");
-	auto waited = std::async(std::launch::async, [this] { return wait("door", 60000, &conn); });
+	auto waited = std::async(std::launch::async, [this] { return wait("door", 60000); });
 	EXPECT_TRUE(eventually([=] { return std::chrono::steady_clock::now() > later; }));
 	auto requested = request_once("door");
 	ASSERT_EQ(waited.get(), VIP_SUCCESS);

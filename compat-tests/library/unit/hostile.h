@@ -45,6 +45,16 @@ class HostileTest : public NicTest
 		EXPECT_TRUE(peer.memory);
 		return accepted;
 	}
+	// Sends a message as an honest peer does, or with this stamp.
+	static void send(const Peer &peer, uint32_t stamp)
+	{
+		hostile_peer_publish(peer.get(), stamp, false);
+		hostile_peer_announce(peer.get());
+	}
+	static void send(const Peer &peer)
+	{
+		send(peer, hostile_peer_stamp(peer.get()));
+	}
 	// Ends as a process that is killed.
 	static void end(Peer &peer)
 	{

@@ -32,23 +32,12 @@ class HostilePage : public HostileTest
 		connect_hostile(a, of_a, "a");
 		connect_hostile(b, of_b, "b");
 	}
-	// Sends a message as an honest peer does.
-	static void send(const Peer &peer)
-	{
-		send(peer, hostile_peer_stamp(peer.get()));
-	}
-	static void send(const Peer &peer, uint32_t stamp)
-	{
-		hostile_peer_publish(peer.get(), stamp, false);
-		hostile_peer_announce(peer.get());
-	}
 	VIP_VI_HANDLE entry()
 	{
-		VIP_VI_HANDLE vi = nullptr;
-		VIP_BOOLEAN is_receive;
+		const CqEntry next = cq_wait(cq);
 
-		EXPECT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
-		return vi;
+		EXPECT_EQ(next.code, VIP_SUCCESS);
+		return next.vi;
 	}
 	// Takes `count` completions of the CQ, which must be messages, and returns their VIs.
 	Vis told(size_t count)
@@ -56,10 +45,8 @@ class HostilePage : public HostileTest
 		Vis vis;
 
 		for (size_t i = 0; i < count; i++) {
-			VIP_DESCRIPTOR *done = nullptr;
-
 			vis.push_back(entry());
-			EXPECT_EQ(VipRecvDone(vis.back(), &done), VIP_SUCCESS);
+			EXPECT_EQ(recv_done(vis.back()).code, VIP_SUCCESS);
 		}
 		return vis;
 	}
@@ -139,9 +126,7 @@ TEST_F(HostilePage, AMessageWhoseBitsAreMissingComesBeforeTheEnd)
 TEST_F(HostilePage, AMessageWhoseBitsAreMissingIsFoundAlsoByAProgramThatNeverAsks)
 {
 	hostile_peer_publish(of_a.get(), hostile_peer_stamp(of_a.get()), false);
-	EXPECT_TRUE(eventually([&] {
-		return __atomic_load_n(&at(0)->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
-	}));
+	EXPECT_TRUE(eventually([&] { return is_done(at(0)); }));
 }
 
 // ---- waking ----
@@ -167,13 +152,11 @@ TEST_F(HostilePage, AThreadSleepsAndAPeerSaysThatNoneDoes)
 // A peer may stop after it has taken a stamp, and publish the message later.
 TEST_F(HostilePage, AStampWithoutAMessageHoldsUpNobodyAndKeepsNobodyAwake)
 {
-	VIP_VI_HANDLE vi;
-	VIP_BOOLEAN is_receive;
 	const uint32_t stamp = hostile_peer_stamp(of_a.get()), begun = sleeps_begun();
 
 	send(of_b);
 	EXPECT_EQ(told(1), Vis{b});
-	EXPECT_EQ(VipCQWait(cq, 300, &vi, &is_receive), VIP_TIMEOUT);
+	EXPECT_EQ(cq_wait(cq, 300).code, VIP_TIMEOUT);
 	EXPECT_LT(sleeps_begun() - begun, 20U);
 	LongSleeps last;
 	auto woken = std::async(std::launch::async, [&] { return entry(); });
@@ -226,14 +209,13 @@ TEST_F(HostilePage, AMessageIsConsumedBeforeItsReceiveIsComplete)
 	for (int round = 0; round < 100; round++) {
 		for (size_t i = 0; i <= kMore; i++)
 			posted_receive(vi, posted + i, {{memory.data(), 16}});
-		const VIP_UINT32 *status = &at(posted)->CS.Status;
+		const VIP_DESCRIPTOR *first_receive = at(posted);
 		std::atomic<bool> watches{false};
 		auto watched = std::async(std::launch::async, [&] {
-			const auto is_done = [&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; };
 			const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(PATIENCE);
 
 			watches = true;
-			while (!is_done() && std::chrono::steady_clock::now() < end)
+			while (!is_done(first_receive) && std::chrono::steady_clock::now() < end)
 				;
 			return hostile_peer_consumed(peer.get());
 		});

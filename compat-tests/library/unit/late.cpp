@@ -2,9 +2,101 @@
 // The agent of a NIC gets the processor late. By then times are over, but in the sockets is what came in time: that is heard, and
 // nothing is given up. Each test is of one stage of connecting.
 #include "conversation.h"
-#include "grace.h"
-#include "late_agents.h"
 #include "process.h"
+#include "settings.h"
+
+#include <atomic>
+#include <ctime>
+#include <sys/epoll.h>
+
+extern "C" __thread bool thread_is_agent; // of base/thread.h, which C++ cannot read
+
+namespace
+{
+
+// While this is set agents that have slept until an event stay behind that.
+std::atomic<bool> holds_agents{false};
+std::atomic<unsigned> agents_held{0};
+// While this is set agents do not look by themselves once a second, but sleep until they are woken.
+std::atomic<bool> agents_sleep_on{false};
+std::atomic<unsigned> agents_asleep{0};
+// While this is set connect() succeeds later, where it would at once over TCP.
+std::atomic<bool> connects_slowly{false};
+// By which the library's clock is ahead of the system's, in nanoseconds: it jumps, though no time has passed.
+std::atomic<long long> ahead{0};
+
+void clock_jump(int msec)
+{
+	ahead += msec * 1000000LL;
+}
+
+timespec shifted(const timespec *time, long long by)
+{
+	constexpr long long sec = 1000000000;
+	const long long all = time->tv_sec * sec + time->tv_nsec + by;
+
+	return {static_cast<time_t>(all / sec), static_cast<long>(all % sec)};
+}
+
+} // namespace
+
+// The linker puts these in place of the C library's.
+extern "C" {
+int __real_epoll_wait(int epoll_fd, epoll_event *events, int most, int msec);
+int __wrap_epoll_wait(int epoll_fd, epoll_event *events, int most, int msec)
+{
+	const bool is_held_here = thread_is_agent && msec; // else it only looks, perhaps with a lock
+	const bool sleeps_on = is_held_here && msec >= 1000 && agents_sleep_on; // an agent sleeps no longer: base/sleeper.c
+	const timespec look = {0, 1000000};
+
+	agents_asleep += sleeps_on;
+	const int count = __real_epoll_wait(epoll_fd, events, most, sleeps_on ? -1 : msec), error = errno;
+	agents_asleep -= sleeps_on;
+	agents_held += is_held_here;
+	while (is_held_here && holds_agents)
+		nanosleep(&look, nullptr);
+	agents_held -= is_held_here;
+	errno = error;
+	return count;
+}
+
+int __real_connect(int fd, const sockaddr *address, socklen_t length);
+int __wrap_connect(int fd, const sockaddr *address, socklen_t length)
+{
+	if (__real_connect(fd, address, length))
+		return -1;
+	if (!connects_slowly || address->sa_family == AF_UNIX)
+		return 0;
+	errno = EINPROGRESS;
+	return -1;
+}
+
+int __real_clock_gettime(clockid_t clock, timespec *now);
+int __wrap_clock_gettime(clockid_t clock, timespec *now)
+{
+	const int result = __real_clock_gettime(clock, now);
+
+	if (clock == CLOCK_MONOTONIC)
+		*now = shifted(now, ahead);
+	return result;
+}
+
+int __real_clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *left);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const timespec *time, timespec *left)
+{
+	const timespec at = flags & TIMER_ABSTIME ? shifted(time, -ahead) : *time;
+
+	return __real_clock_nanosleep(clock, flags, &at, left);
+}
+
+int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const timespec *time);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const timespec *time)
+{
+	const timespec at = shifted(time, -ahead);
+
+	return __real_pthread_cond_timedwait(condition, mutex, &at);
+}
+}
 
 namespace
 {
@@ -23,26 +115,24 @@ class Late : public Conversation
 	}
 	void TearDown() override
 	{
-		agents_hold(false);
-		agents_sleep_on(false);
-		connect_slowly(false);
+		holds_agents = false;
+		agents_sleep_on = false;
+		connects_slowly = false;
 		Conversation::TearDown();
 	}
 	// The agent has been woken for another reason, and does not go on. What comes now it does not know of.
 	void hold_agent()
 	{
-		VIP_CONN_HANDLE unused;
-
-		agents_hold(true);
+		holds_agents = true;
 		EXPECT_TRUE(eventually([&] {
-			EXPECT_EQ(wait(name + "-other", 0, &unused), VIP_TIMEOUT);
-			return agents_held() > 0;
+			EXPECT_EQ(wait(name + "-other", 0), VIP_TIMEOUT);
+			return agents_held > 0;
 		}));
 	}
 	void be_late(int msec = LONG_MSEC)
 	{
 		clock_jump(msec);
-		agents_hold(false);
+		holds_agents = false;
 	}
 	// The agent has looked at all times since this was called. It does so before it gives the lock back.
 	void let_agent_look()
@@ -55,9 +145,7 @@ class Late : public Conversation
 	}
 	void wait_in_vain(const std::string &door)
 	{
-		VIP_CONN_HANDLE unused;
-
-		ASSERT_EQ(wait(door, 0, &unused), VIP_TIMEOUT);
+		ASSERT_EQ(wait(door, 0), VIP_TIMEOUT);
 	}
 	Line asked()
 	{
@@ -77,9 +165,27 @@ class Late : public Conversation
 		EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
 		EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	}
-	// The agent is late for a server that has answered in time.
-	void expect_late_answer_heard(VIP_ULONG msec)
-	{
+};
+
+// ---- a requester ----
+
+TEST_P(Late, ARequesterHearsThatItHasReachedAPlace)
+{
+	Gate gate(device(), name);
+
+	hold_agent();
+	connects_slowly = true;
+	auto requested = request_here(VIP_INFINITE);
+	Line line = gate.accept();
+	be_late();
+	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
+	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	expect_accepted(line, requested);
+}
+
+TEST_P(Late, ARequesterHearsTheAnswerThatCameInItsTime)
+{
+	for (VIP_ULONG msec : {VIP_ULONG{VIP_INFINITE}, VIP_ULONG{LONG_MSEC / 2}}) { // its own time is over, too
 		Gate gate(device(), name);
 		auto requested = request_here(msec);
 		Line line = gate.accept();
@@ -90,34 +196,8 @@ class Late : public Conversation
 		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
 		be_late();
 		expect_accepted(line, requested);
+		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	}
-};
-
-// ---- a requester ----
-
-TEST_P(Late, ARequesterHearsThatItHasReachedAPlace)
-{
-	Gate gate(device(), name);
-
-	hold_agent();
-	connect_slowly(true);
-	auto requested = request_here(VIP_INFINITE);
-	Line line = gate.accept();
-	be_late();
-	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
-	expect_accepted(line, requested);
-}
-
-TEST_P(Late, ARequesterHearsWhoIsHere)
-{
-	expect_late_answer_heard(VIP_INFINITE);
-}
-
-// Its own time is over, too.
-TEST_P(Late, ARequesterHearsTheAnswerThatCameInItsTime)
-{
-	expect_late_answer_heard(LONG_MSEC / 2);
 }
 
 // The thread that waits ends the attempt if the agent does not.
@@ -172,8 +252,7 @@ TEST_P(Late, AServerHearsTheRequestsOfACrowd)
 	constexpr size_t kMost = 64; // without a request
 	std::vector<Line> lines;
 
-	const GraceTime longer(20 * static_cast<int>(PATIENCE)); // so that all are held
-	VIP_CONN_HANDLE conn;
+	const GraceTime longer(20 * PATIENCE); // so that all are held
 
 	wait_in_vain(name);
 	const auto before = static_cast<size_t>(descriptors());
@@ -184,9 +263,9 @@ TEST_P(Late, AServerHearsTheRequestsOfACrowd)
 	Line last = call(); // is the first that the agent sees, and one more than it keeps
 	for (Line &line : lines)
 		EXPECT_TRUE(line.say(spoken(MESSAGE_REQUEST)));
-	agents_hold(false);
+	holds_agents = false;
 	for (size_t i = 0; i < kMost; i++) {
-		ASSERT_EQ(wait_for(&conn), VIP_SUCCESS) << i;
+		ASSERT_EQ(wait_for(), VIP_SUCCESS) << i;
 		EXPECT_EQ(VipConnectReject(conn), VIP_SUCCESS);
 	}
 }
@@ -214,7 +293,7 @@ TEST_P(Late, AServerIsBusyForWhoHasAskedWithinItsGraceTime)
 
 TEST_P(Late, AServerIsBusyForWhoseRequestIsHeld)
 {
-	const GraceTime longer(20 * static_cast<int>(PATIENCE));
+	const GraceTime longer(20 * PATIENCE);
 
 	wait_in_vain(name);
 	Line line = asked();
@@ -348,21 +427,20 @@ TEST_P(Late, AnErrorIsToldAndTheStateIsKnownAtOnce)
 		b = make_vi();
 		connect(a, b, name + (asks ? "-a" : "-d"));
 		VIP_DESCRIPTOR *first = posted_receive(b, 0, {{memory.data(), 8}}),
-			       *second = posted_receive(b, 1, {{memory.data(8), 8}}), *done;
+			       *second = posted_receive(b, 1, {{memory.data(8), 8}});
 		hold_agent();
 		posted_send(a, 2, {{memory.data(64), 9}});
 		expect_received(b, first, VIP_STATUS_LENGTH_ERROR);
 		if (asks) {
 			EXPECT_EQ(state_of(b), VIP_STATE_ERROR);
-			EXPECT_EQ(VipRecvDone(b, &done), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(done, second);
+			EXPECT_EQ(recv_done(b), (Taken{VIP_DESCRIPTOR_ERROR, second}));
 			expect_received(b, posted_receive(b, 3, {}), VIP_STATUS_DESC_FLUSHED_ERROR);
 		}
 		EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
 		EXPECT_EQ(second->CS.Status & VIP_STATUS_ERROR_MASK, VIP_ULONG{VIP_STATUS_DESC_FLUSHED_ERROR});
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-		agents_hold(false);
-		while (VipRecvDone(b, &done) != VIP_DESCRIPTOR_ERROR || done || VipSendDone(a, &done) != VIP_DESCRIPTOR_ERROR || done)
+		holds_agents = false;
+		while (!(recv_done(b) == Taken{VIP_DESCRIPTOR_ERROR}) || !(send_done(a) == Taken{VIP_DESCRIPTOR_ERROR}))
 			;
 		connect(a, b, name + "-n");
 		expect_traffic(a, b);
@@ -376,12 +454,12 @@ TEST_P(Late, AnErrorWakesTheAgent)
 	b = make_vi();
 	connect(a, b, name);
 	VIP_DESCRIPTOR *r = posted_receive(b, 0, {{memory.data(), 8}});
-	agents_sleep_on(true);
-	EXPECT_TRUE(eventually([] { return agents_asleep() == 1; }));
+	agents_sleep_on = true;
+	EXPECT_TRUE(eventually([] { return agents_asleep == 1; }));
 	posted_send(a, 1, {{memory.data(64), 9}});
 	expect_received(b, r, VIP_STATUS_LENGTH_ERROR);
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, b));
-	agents_sleep_on(false);
+	agents_sleep_on = false;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Late, testing::Values(&VIA_LO, &RDMA), device_name);

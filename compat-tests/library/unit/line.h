@@ -31,10 +31,10 @@ inline uint16_t place_of(const std::string &name, unsigned number = 0)
 	return static_cast<uint16_t>(0x4000 + hash % 4096 * 4 + number);
 }
 
-// Where this user's processes wait for a discriminator on via_lo. Returns the length of the address.
-inline socklen_t local_place(const std::string &name, sockaddr_un *address, unsigned number = 0)
+// Where processes of a user wait for a discriminator on via_lo. Returns the length of the address.
+inline socklen_t local_place(const std::string &name, sockaddr_un *address, unsigned number = 0, uid_t user = geteuid())
 {
-	std::string text = "vipl-" + std::to_string(geteuid()) + "-";
+	std::string text = "vipl-" + std::to_string(user) + "-";
 	char hex[3];
 
 	for (char c : name) {

@@ -30,7 +30,7 @@ class LongCopies : public HostileTest
 	void TearDown() override
 	{
 		hold_clock(false);
-		hold_copies(false);
+		copies_held = false;
 		for (Peer *peer : {&of_a, &of_b})
 			if (peer->memory)
 				hostile_peer_copies(peer->get(), false);
@@ -119,21 +119,18 @@ TEST_F(LongCopies, OfPeersThatAreDisconnected)
 // An error is told when the receives are flushed, and they are flushed when nobody writes to them any more.
 TEST_F(LongCopies, OfAPeerThatViolatesTheProtocol)
 {
-	VIP_DESCRIPTOR *done = nullptr;
-
 	connect_both();
 	hold_time();
 	hostile_peer_violate(of_a.get());
 	EXPECT_TRUE(eventually([&] { return hostile_peer_sees_closed(of_a.get()); }));
 	EXPECT_TRUE(others_go_on());
-	EXPECT_EQ(VipRecvDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(recv_done(a).code, VIP_NOT_DONE);
 	EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, a), 0);
 	auto disconnected = call([this] { return VipDisconnect(b); });
 	EXPECT_TRUE(eventually([&] { return hostile_peer_sees_closed(of_b.get()); }));
 	hostile_peer_copies(of_a.get(), false);
-	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
-	expect_state(a, VIP_STATE_ERROR);
-	EXPECT_EQ(VipRecvDone(a, &done), VIP_DESCRIPTOR_ERROR);
+	expect_lost(a);
+	EXPECT_EQ(recv_done(a).code, VIP_DESCRIPTOR_ERROR);
 	EXPECT_FALSE(is_over(disconnected));
 	hostile_peer_copies(of_b.get(), false);
 	EXPECT_EQ(disconnected.get(), VIP_SUCCESS);
@@ -146,8 +143,7 @@ TEST_F(LongCopies, OfAPeerDoNotDelayAnError)
 	hold_time();
 	posted_send(a, posted++, {{memory.data(), 8}}); // the peer has no receive
 	auto told = call([this] {
-		VIP_DESCRIPTOR *done = nullptr;
-		return VipSendDone(a, &done);
+		return send_done(a).code;
 	});
 	ASSERT_EQ(told.wait_for(std::chrono::milliseconds(PATIENCE)), std::future_status::ready);
 	EXPECT_EQ(told.get(), VIP_DESCRIPTOR_ERROR);
@@ -163,7 +159,7 @@ TEST_F(LongCopies, OfAPeerDoNotDelayAnError)
 TEST_F(LongCopies, OfAPeerWhoseConnectionDoesNotComeAbout)
 {
 	a = make_vi(nullptr, cq);
-	VIP_DESCRIPTOR *done = nullptr, *receive = posted_receive(a, 0, {{memory.data(), 16}});
+	VIP_DESCRIPTOR *receive = posted_receive(a, 0, {{memory.data(), 16}});
 	auto accepted = accept_hostile(a, of_a, "a");
 	ASSERT_TRUE(of_a.memory);
 	hostile_peer_copies(of_a.get(), true);
@@ -173,7 +169,7 @@ TEST_F(LongCopies, OfAPeerWhoseConnectionDoesNotComeAbout)
 	EXPECT_TRUE(others_go_on());
 	EXPECT_FALSE(is_over(disconnected));
 	EXPECT_FALSE(is_over(accepted));
-	EXPECT_EQ(VipRecvDone(a, &done), VIP_NOT_DONE);
+	EXPECT_EQ(recv_done(a).code, VIP_NOT_DONE);
 	hostile_peer_copies(of_a.get(), false);
 	EXPECT_EQ(disconnected.get(), VIP_SUCCESS);
 	EXPECT_EQ(accepted.get(), VIP_INVALID_STATE);
@@ -219,8 +215,7 @@ TEST_F(LongCopies, AreWaitedForOnce)
 	hold_time();
 	EXPECT_EQ(deregister().get(), VIP_SUCCESS);
 	for (VIP_VI_HANDLE vi : {a, b}) {
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
-		expect_state(vi, VIP_STATE_ERROR);
+		expect_lost(vi);
 		EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
 	}
 	EXPECT_TRUE(others_go_on());
@@ -249,13 +244,13 @@ class CopiesOfOurs : public LongCopies
 		connect(a, b, "long");
 		posted_receive(b, 0, {{memory.data(kLong), kLong}});
 		hold_time();
-		hold_copies(true);
+		copies_held = true;
 		posting = std::async(std::launch::async, [this] { posted_send(a, 1, {{memory.data(), kLong}}); });
-		ASSERT_TRUE(eventually([] { return held_copies() == 1; }));
+		ASSERT_TRUE(eventually([] { return in_copies == 1; }));
 	}
 	void TearDown() override
 	{
-		hold_copies(false);
+		copies_held = false;
 		posting.get();
 		LongCopies::TearDown();
 	}
@@ -267,7 +262,7 @@ TEST_F(CopiesOfOurs, KeepNobodyButWhoDisconnects)
 	auto ended = call([this] { return VipDisconnect(a); });
 	EXPECT_TRUE(others_go_on());
 	EXPECT_FALSE(is_over(ended));
-	hold_copies(false);
+	copies_held = false;
 	EXPECT_EQ(ended.get(), VIP_SUCCESS);
 	expect_state(a, VIP_STATE_IDLE);
 }
@@ -277,7 +272,7 @@ TEST_F(CopiesOfOurs, KeepNobodyButWhoTakesMemoryBack)
 	auto taken_back = deregister();
 	EXPECT_TRUE(others_go_on());
 	EXPECT_FALSE(is_over(taken_back));
-	hold_copies(false);
+	copies_held = false;
 	EXPECT_EQ(taken_back.get(), VIP_SUCCESS);
 	expect_sent(a, at(1));
 	expect_received(b, at(0));
@@ -288,10 +283,10 @@ TEST_F(LongCopies, AreNoneWhileAConnectionIsMade)
 {
 	a = make_vi();
 	b = make_vi();
-	hold_copies(true);
+	copies_held = true;
 	connect(a, b, "first");
-	EXPECT_EQ(held_copies(), 0u);
-	hold_copies(false);
+	EXPECT_EQ(in_copies, 0u);
+	copies_held = false;
 }
 
 } // namespace

@@ -23,15 +23,6 @@ class LostDevice : public Each<NicTest, Way>
 			fake_async_event_port(IBV_EVENT_DEVICE_FATAL, "fake0");
 		fake_disassociate("fake0", GetParam().error);
 	}
-	// Starts a call that will sleep. Returns when it does.
-	std::future<VIP_RETURN> sleeping(std::function<VIP_RETURN()> call)
-	{
-		const uint64_t before = fake_calls("ibv_req_notify_cq");
-		auto result = std::async(std::launch::async, std::move(call));
-
-		EXPECT_TRUE(eventually([&] { return fake_calls("ibv_req_notify_cq") > before; }));
-		return result;
-	}
 	// No thread of the process does anything. A thread that looks at something for ever uses all of its processor.
 	static void expect_rest()
 	{
@@ -52,11 +43,6 @@ class LostDevice : public Each<NicTest, Way>
 
 TEST_P(LostDevice, EndsEveryWaitAndCanBeOpenedAgain)
 {
-	VIP_DESCRIPTOR *received = nullptr, *sent = nullptr, *nothing = nullptr;
-	VIP_BOOLEAN is_receive;
-	VIP_CONN_HANDLE conn;
-	VIP_VI_HANDLE vi;
-
 	open();
 	make_pair();
 	const VIP_CQ_HANDLE cq = make_cq(8), empty = make_cq(8);
@@ -64,32 +50,25 @@ TEST_P(LostDevice, EndsEveryWaitAndCanBeOpenedAgain)
 	connect(x, y, "more");
 	by_hand(true);
 	VIP_DESCRIPTOR *r = posted_receive(a, 0, {}), *of_cq = posted_receive(x, 1, {}), *s = posted_send(b, 2, {});
-	auto receives = sleeping([&] { return VipRecvWait(a, VIP_INFINITE, &received); });
-	auto sends = sleeping([&] { return VipSendWait(b, VIP_INFINITE, &sent); });
-	auto in_cq = sleeping([&] { return VipCQWait(cq, VIP_INFINITE, &vi, &is_receive); });
-	VIP_VI_HANDLE none;
-	VIP_BOOLEAN unused;
-	auto in_empty = sleeping([&] { return VipCQWait(empty, VIP_INFINITE, &none, &unused); });
-	auto unposted = sleeping([&] { return VipRecvWait(y, VIP_INFINITE, &nothing); });
-	auto idles = sleeping([&] { return VipRecvWait(idle, VIP_INFINITE, &nothing); });
-	auto listens = std::async(std::launch::async, [&] { return wait("nobody", VIP_INFINITE, &conn); });
+	auto receives = start_call([&] { return recv_wait(a, VIP_INFINITE); });
+	auto sends = start_call([&] { return send_wait(b, VIP_INFINITE); });
+	auto in_cq = start_call([&] { return cq_wait(cq, VIP_INFINITE); });
+	auto in_empty = start_call([&] { return cq_wait(empty, VIP_INFINITE).code; });
+	auto unposted = start_call([&] { return recv_wait(y, VIP_INFINITE).code; });
+	auto idles = start_call([&] { return recv_wait(idle, VIP_INFINITE).code; });
+	auto listens = std::async(std::launch::async, [&] { return wait("nobody", VIP_INFINITE); });
 	auto asks = request_async(make_vi(), "somebody");
 
 	lose();
-	EXPECT_EQ(receives.get(), VIP_DESCRIPTOR_ERROR);
-	EXPECT_EQ(received, r);
-	EXPECT_EQ(sends.get(), VIP_DESCRIPTOR_ERROR);
-	EXPECT_EQ(sent, s);
-	EXPECT_EQ(in_cq.get(), VIP_SUCCESS);
-	EXPECT_EQ(vi, x.handle);
+	EXPECT_EQ(receives.get(), (Taken{VIP_DESCRIPTOR_ERROR, r}));
+	EXPECT_EQ(sends.get(), (Taken{VIP_DESCRIPTOR_ERROR, s}));
+	EXPECT_EQ(in_cq.get().vi, x.handle);
 	for (auto *each : {&in_empty, &unposted, &idles, &listens, &asks})
 		EXPECT_EQ(each->get(), VIP_ERROR_RESOURCE);
 	expect_received(x, of_cq, VIP_STATUS_DESC_FLUSHED_ERROR);
 	EXPECT_TRUE(errors.reach(VIP_ERROR_CATASTROPHIC));
-	for (const Vi &each : {a, b, x, y}) {
-		expect_state(each, VIP_STATE_ERROR);
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, each));
-	}
+	for (const Vi &each : {a, b, x, y})
+		expect_lost(each);
 	EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 1);
 	by_hand(false);
 	EXPECT_FALSE(shim_agent_is_lost(nic)) << "it answers vip_stat";
@@ -99,8 +78,6 @@ TEST_P(LostDevice, EndsEveryWaitAndCanBeOpenedAgain)
 
 TEST_P(LostDevice, FailsWhatIsBegunLater)
 {
-	VIP_DESCRIPTOR *done;
-	VIP_CONN_HANDLE conn;
 	VIP_VI_HANDLE vi;
 	VIP_CQ_HANDLE cq;
 
@@ -114,13 +91,12 @@ TEST_P(LostDevice, FailsWhatIsBegunLater)
 	VIP_DESCRIPTOR *s = posted_send(a, 0, {{memory.data(), 8}}), *r = posted_receive(a, 1, {});
 	expect_sent(a, s, VIP_STATUS_DESC_FLUSHED_ERROR);
 	expect_received(a, r, VIP_STATUS_DESC_FLUSHED_ERROR);
-	EXPECT_EQ(VipSendWait(a, VIP_INFINITE, &done), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(send_wait(a, VIP_INFINITE).code, VIP_ERROR_RESOURCE);
 	EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(VipCreateCQ(nic, 8, &cq), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(wait("nobody", VIP_INFINITE, &conn), VIP_ERROR_RESOURCE);
+	EXPECT_EQ(wait("nobody", VIP_INFINITE), VIP_ERROR_RESOURCE);
 	EXPECT_EQ(request(idle, "nobody", VIP_INFINITE), VIP_ERROR_RESOURCE);
-	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyVi(a), VIP_SUCCESS);
+	end_vi(a);
 	expect_closed_and_usable();
 }
 

@@ -114,7 +114,6 @@ class Names : public testing::Test
 			fake_device device;
 
 			fake_reset();
-			fake_device_default(&device);
 			device.addresses[1] = nic_ipv6;
 			fake_set_devices(1, &device);
 			ASSERT_EQ(VipOpenNic("nic0", &nic), VIP_SUCCESS);

@@ -15,6 +15,12 @@
 
 constexpr unsigned OPTION_PASSRIGHTS = 83; // SO_PASSRIGHTS
 
+// Not under QEMU's user mode.
+inline bool has_filters()
+{
+	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
+}
+
 // For all threads, unless the flags are 0.
 template <size_t count>
 bool filter_calls(sock_filter (&code)[count], unsigned flags = SECCOMP_FILTER_FLAG_TSYNC)

@@ -56,10 +56,9 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 			process.beget_sharing();
 		process.await_order();
 	}
-	void expect_lost()
+	void expect_its_end()
 	{
-		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+		expect_lost(a);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	}
 	std::string name;
@@ -68,10 +67,8 @@ class OtherProcess : public NicTest, public testing::WithParamInterface<Fate>
 TEST_P(OtherProcess, AServerEndsWhileItWaits)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		auto waited = std::async(std::launch::async, [&] { return wait(name, VIP_INFINITE, &conn); });
+		auto waited = std::async(std::launch::async, [&] { return wait(name, VIP_INFINITE); });
 		Line line(VIA_LO, name); // it listens now
 		reach(self);
 	});
@@ -84,10 +81,8 @@ TEST_P(OtherProcess, AServerEndsWhileItWaits)
 TEST_P(OtherProcess, AServerEndsBeforeItAnswers)
 {
 	Process server([&](Process &self) {
-		VIP_CONN_HANDLE conn;
-
 		open_local();
-		EXPECT_EQ(wait(name, PATIENCE, &conn), VIP_SUCCESS);
+		EXPECT_EQ(wait(name, PATIENCE), VIP_SUCCESS);
 		reach(self);
 	});
 
@@ -114,10 +109,9 @@ TEST_P(OtherProcess, ARequesterEndsBeforeItIsAnswered)
 		self.await_order(); // the server has the request
 		reach(self);
 	});
-	VIP_CONN_HANDLE conn;
 
 	open_local();
-	ASSERT_EQ(wait(name, PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait(name, PATIENCE), VIP_SUCCESS);
 	requester.order();
 	meet(requester);
 	EXPECT_EQ(VipConnectAccept(conn, a), VIP_TIMEOUT);
@@ -136,7 +130,7 @@ TEST_P(ConnectedProcess, AServerEnds)
 	open_local();
 	ASSERT_EQ(request_until_found(), VIP_SUCCESS);
 	meet(server);
-	expect_lost();
+	expect_its_end();
 }
 
 std::string name_of(const testing::TestParamInfo<Fate> &info)
@@ -180,8 +174,7 @@ TEST_P(StoppedProcess, APeerIsStoppedWhenConnected)
 		open_local();
 		EXPECT_EQ(accept_one(nic, name, a), VIP_SUCCESS);
 		self.step();
-		EXPECT_TRUE(eventually([&] { return state_of(a) == VIP_STATE_ERROR; }));
-		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a));
+		expect_lost(a);
 		self.step();
 		self.await_order();
 	});

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The path of a connection: what both ports are like when it is made, and what becomes of it when they change.
+// The path of a connection: what both ports are like when it is made, and what becomes of it when they change, or their link goes
+// down.
 #include "line.h"
+
+#include <unistd.h>
 
 namespace
 {
@@ -21,13 +24,24 @@ class Paths : public NicTest
 			more(d);
 		});
 	}
+	// The NIC is that of the VLAN.
+	void open_vlan(int mtu)
+	{
+		const auto change = [=](fake_device &d) {
+			d.addresses[0] = "10.9.8.1";
+			d.vlan[0] = "10.9.9.1";
+			d.vlan_mtu = mtu;
+		};
+
+		open_with(change, "eth0.100");
+	}
 	// A request of a's that b can accept.
-	std::future<VIP_RETURN> request_of_a(VIP_CONN_HANDLE *conn)
+	std::future<VIP_RETURN> request_of_a()
 	{
 		a = make_vi();
 		b = make_vi();
 		auto requested = request_async(a, "door");
-		EXPECT_EQ(wait("door", PATIENCE, conn), VIP_SUCCESS);
+		EXPECT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 		return requested;
 	}
 	void expect_mtu(ibv_mtu mtu)
@@ -70,14 +84,7 @@ TEST_F(Paths, HaveTheMtuThatFitsTheirInterface)
 		{9000, IBV_MTU_1024}, {1024 + 96, IBV_MTU_1024}, {1024 + 95, IBV_MTU_512}, {512 + 96, IBV_MTU_512}, {300, IBV_MTU_256}};
 
 	for (const auto &[mtu, wanted] : cases) {
-		fake_device device;
-
-		fake_device_default(&device);
-		device.addresses[0] = "10.9.8.1";
-		device.vlan[0] = "10.9.9.1";
-		device.vlan_mtu = mtu;
-		fake_set_devices(1, &device);
-		open("eth0.100");
+		open_vlan(mtu);
 		make_pair();
 		expect_mtu(wanted);
 		expect_traffic(a, b);
@@ -88,14 +95,7 @@ TEST_F(Paths, HaveTheMtuThatFitsTheirInterface)
 // Then it has another index, with the same name, address and GID.
 TEST_F(Paths, HaveTheMtuThatFitsTheirInterfaceAlsoAfterItWasMadeAnew)
 {
-	fake_device device;
-
-	fake_device_default(&device);
-	device.addresses[0] = "10.9.8.1";
-	device.vlan[0] = "10.9.9.1";
-	device.vlan_mtu = 512 + 96;
-	fake_set_devices(1, &device);
-	open("eth0.100");
+	open_vlan(512 + 96);
 	fake_change_device([](fake_device &d) { d.vlan_made++; });
 	make_pair();
 	expect_mtu(IBV_MTU_512);
@@ -128,10 +128,8 @@ TEST_F(Paths, WhosePartitionCannotBeReadAreErrorResource)
 // The answer comes when the requester's MTU is no longer what its request has said.
 TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 {
-	VIP_CONN_HANDLE conn;
-
 	open();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_change_device([](fake_device &d) { d.mtu = 256; });
 	ASSERT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
@@ -142,16 +140,14 @@ TEST_F(Paths, HaveTheMtuThatTheRequestersPortHasAfterTheAnswer)
 // The server has taken what it was told. Packets of that size would get lost.
 TEST_F(Paths, AreAskedForAgainWhereTheRequestersMtuHasSunkSinceTheRequest)
 {
-	VIP_CONN_HANDLE conn;
-
 	open();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 1, [] { // ACCEPT
 		fake_change_device([](fake_device &d) { d.mtu = 256; });
 	});
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	uint32_t numbers[2];
@@ -164,18 +160,15 @@ TEST_F(Paths, AreAskedForAgainWhereTheRequestersMtuHasSunkSinceTheRequest)
 // As when the address is taken away while the server thinks.
 TEST_F(Paths, SayThatTheirGidHasGoneNotThatItIsOfAnotherVersion)
 {
-	VIP_CONN_HANDLE conn;
-
 	open();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 1, [] { fake_move_address(nullptr, 1, false); });
 	testing::internal::CaptureStderr();
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
 	EXPECT_EQ(requested.get(), VIP_ERROR_RESOURCE);
 	const std::string log = testing::internal::GetCapturedStderr();
-	EXPECT_NE(log.find("fake0: its port has no GID for a connection; if another device has the address now"), std::string::npos)
-		<< log;
+	expect_said(log, "fake0: its port has no GID for a connection; if another device has the address now");
 }
 
 // The GID is the port's, and the table of keys has the child's partition behind the port's first one.
@@ -199,25 +192,18 @@ TEST_F(Paths, OfAnIpoibChildThatTheNicIsCalledByAreInItsPartition)
 	EXPECT_EQ(fake_kept_to(), std::vector<int>{102}); // the child, not its parent
 }
 
-TEST_F(Paths, OfASubnetHaveNoGrh)
+TEST_F(Paths, HaveAGrhIfTheyLeaveTheSubnetOrThePortDemandsIt)
 {
-	open_infiniband();
-	make_pair();
-	expect_global(false);
-}
-
-TEST_F(Paths, WithAHopHaveAGrh)
-{
-	open_infiniband([](fake_device &d) { d.hops = 1; });
-	make_pair();
-	expect_global(true);
-}
-
-TEST_F(Paths, OfAPortThatDemandsAGrhHaveOne)
-{
-	open_infiniband([](fake_device &d) { d.grh_required = true; });
-	make_pair();
-	expect_global(true);
+	for (auto [hops, is_required] : {std::pair(0, false), {1, false}, {0, true}}) {
+		SCOPED_TRACE(testing::Message() << hops << is_required);
+		open_infiniband([hops = hops, is_required = is_required](fake_device &d) {
+			d.hops = static_cast<uint8_t>(hops);
+			d.grh_required = is_required;
+		});
+		make_pair();
+		expect_global(hops || is_required);
+		start_over();
+	}
 }
 
 // Its packets have the LID of the card's port, which the subnet manager knows, so peers send there.
@@ -248,7 +234,6 @@ TEST_F(Paths, AreNotFoundFromAnAddressThatIsAtAnotherPortNow)
 	fake_device device;
 
 	open();
-	fake_device_default(&device);
 	for (auto [name, port, wanted] : {std::tuple("fake1", 2, VIP_NOT_REACHABLE), std::tuple("fake0", 2, VIP_NOT_REACHABLE),
 					  std::tuple("fake0", 1, VIP_NO_MATCH)}) {
 		device.name = name;
@@ -258,9 +243,7 @@ TEST_F(Paths, AreNotFoundFromAnAddressThatIsAtAnotherPortNow)
 		EXPECT_EQ(request(make_vi(), "nobody", 5000), wanted) << name << ":" << port;
 		const std::string log = testing::internal::GetCapturedStderr();
 		if (device.name[4] == '1') { // the next one of such lines would come a second later
-			EXPECT_NE(log.find("fake0 port 1: its address is at fake1 port 2 now, so open the NIC again"),
-				  std::string::npos)
-				<< log;
+			expect_said(log, "fake0 port 1: its address is at fake1 port 2 now, so open the NIC again");
 		}
 	}
 }
@@ -304,12 +287,10 @@ class EachLevel : public Each<Paths, Level>
 	{
 		return GetParam().level != VIP_SERVICE_UNRELIABLE;
 	}
-	void expect_lost()
+	void expect_both_lost()
 	{
-		for (const Vi *vi : {&a, &b}) {
-			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, *vi));
-			expect_state(*vi, VIP_STATE_ERROR);
-		}
+		for (const Vi *vi : {&a, &b})
+			expect_lost(*vi);
 		expect_again();
 	}
 	void expect_goes_on()
@@ -325,7 +306,7 @@ TEST_P(EachLevel, IsLostWithItsLid)
 	open_infiniband();
 	make_pair();
 	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
-	expect_lost();
+	expect_both_lost();
 	make_pair();
 	EXPECT_EQ(qp_attributes(a).ah_attr.dlid, 0x47);
 }
@@ -333,14 +314,12 @@ TEST_P(EachLevel, IsLostWithItsLid)
 // The request has told the former one.
 TEST_P(EachLevel, IsAskedForAgainWhereALidHasChangedSinceTheRequest)
 {
-	VIP_CONN_HANDLE conn;
-
 	open_infiniband();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_TIMEOUT);
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	expect_goes_on();
@@ -348,26 +327,15 @@ TEST_P(EachLevel, IsAskedForAgainWhereALidHasChangedSinceTheRequest)
 
 TEST_P(EachLevel, EndsWhereALidChangesBeforeBothEndsKnowOfTheConnection)
 {
-	VIP_CONN_HANDLE conn;
-
 	open_infiniband();
-	auto requested = request_of_a(&conn);
+	auto requested = request_of_a();
 	ASSERT_FALSE(HasFailure());
 	fake_before("sendmsg", 2, [] { // CONFIRM
 		change([](fake_device &d) { d.lid = 0x47; }, IBV_EVENT_LID_CHANGE);
 	});
 	EXPECT_EQ(VipConnectAccept(conn, b), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
-	expect_lost();
-}
-
-TEST_P(EachLevel, StaysWithItsLid)
-{
-	open_infiniband();
-	make_pair();
-	for (ibv_event_type type : {IBV_EVENT_LID_CHANGE, IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_PKEY_CHANGE})
-		change([](fake_device &) {}, type);
-	expect_goes_on();
+	expect_both_lost();
 }
 
 TEST_P(EachLevel, KnowsItsPartitionByAnIndex)
@@ -379,7 +347,7 @@ TEST_P(EachLevel, KnowsItsPartitionByAnIndex)
 	make_pair();
 	change([](fake_device &d) { d.pkeys_backwards = true; }, IBV_EVENT_PKEY_CHANGE);
 	if (is_reliable()) {
-		expect_lost();
+		expect_both_lost();
 		return;
 	}
 	for (const Vi *vi : {&a, &b})
@@ -387,8 +355,8 @@ TEST_P(EachLevel, KnowsItsPartitionByAnIndex)
 	expect_goes_on();
 }
 
-// Others find the port by other ways then, of which the subnet's manager knows.
-TEST_P(EachLevel, AsksForAWayAgainAfterAChange)
+// Others find the port by other ways then, of which the subnet's manager knows. A connection stays with its LID and partition.
+TEST_P(EachLevel, StaysAfterAChangeAndTheNextOneAsksForAWayAgain)
 {
 	open_infiniband();
 	for (ibv_event_type type : {IBV_EVENT_SM_CHANGE, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_GID_CHANGE, IBV_EVENT_PKEY_CHANGE,
@@ -397,13 +365,83 @@ TEST_P(EachLevel, AsksForAWayAgainAfterAChange)
 		const uint64_t asked = fake_calls("rdma_resolve_route"), heard = fake_calls("ibv_ack_async_event");
 		change([](fake_device &) {}, type);
 		EXPECT_TRUE(eventually([&] { return fake_calls("ibv_ack_async_event") > heard; }));
+		expect_goes_on();
 		make_pair();
 		EXPECT_EQ(fake_calls("rdma_resolve_route"), asked + 1);
 	}
 }
 
-INSTANTIATE_TEST_SUITE_P(Paths, EachLevel,
-			 testing::Values(Level{{"Unreliable"}, VIP_SERVICE_UNRELIABLE}, Level{{"Reliable"}, VIP_SERVICE_RELIABLE_DELIVERY}),
-			 ByName());
+const auto LEVELS = testing::Values(Level{{"Unreliable"}, VIP_SERVICE_UNRELIABLE}, Level{{"Reliable"}, VIP_SERVICE_RELIABLE_DELIVERY});
+
+INSTANTIATE_TEST_SUITE_P(Paths, EachLevel, LEVELS, ByName());
+
+// ---- a link that goes down, and perhaps up again ----
+
+class Links : public Each<NicTest, Level>
+{
+      protected:
+	// With this time, in seconds, after which a silent peer is gone.
+	void with_time(const char *keepalive, const std::function<void()> &body)
+	{
+		passing_child({{"VIPL_KEEPALIVE_SEC", keepalive}}, [&] {
+			vi_kind.ReliabilityLevel = GetParam().level;
+			open();
+			make_pair();
+			body();
+			close();
+		});
+	}
+	void expect_goes_on()
+	{
+		sleep(2);
+		EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST), 0);
+		expect_traffic(a, b);
+	}
+};
+
+TEST_P(Links, ThatStayDownEndTheirConnections)
+{
+	with_time("1", [this] {
+		VIP_DESCRIPTOR *r = posted_receive(a, 0, {});
+
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		EXPECT_EQ(recv_wait(a, VIP_INFINITE), (Taken{VIP_DESCRIPTOR_ERROR, r}));
+		for (const Vi *vi : {&a, &b})
+			EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, *vi));
+		EXPECT_EQ(errors.count(VIP_ERROR_CATASTROPHIC), 0);
+		fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0");
+		expect_again();
+	});
+}
+
+TEST_P(Links, ThatAreUpAgainInTimeHaveDoneNoHarm)
+{
+	with_time("1", [this] {
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0");
+		expect_goes_on();
+	});
+}
+
+TEST_P(Links, OfAnotherPortDoNotMatter)
+{
+	with_time("1", [this] {
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0", 2);
+		expect_goes_on();
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		fake_async_event_port(IBV_EVENT_PORT_ACTIVE, "fake0", 2);
+		EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, a)) << "its own is still down";
+	});
+}
+
+TEST_P(Links, MayStayDownForEverIfAPeerMayBeSilentForEver)
+{
+	with_time("0", [this] {
+		fake_async_event_port(IBV_EVENT_PORT_ERR, "fake0");
+		expect_goes_on();
+	});
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, Links, LEVELS, ByName());
 
 } // namespace

@@ -83,8 +83,6 @@ class TwoHosts : public PeerRequests
 		fake_device devices[2];
 
 		NicTest::SetUp();
-		for (fake_device &device : devices)
-			fake_device_default(&device);
 		devices[1].name = "fake1";
 		give_addresses(devices[0], devices[1]);
 		fake_set_devices(2, devices);

@@ -32,6 +32,15 @@ class FileLimit
 	rlimit before{};
 };
 
+// The number of the next file descriptor. With it as a limit there can be no other.
+inline rlim_t next_descriptor()
+{
+	const int next = dup(0);
+
+	::close(next);
+	return static_cast<rlim_t>(next);
+}
+
 inline bool sleeps(pid_t process, pid_t thread)
 {
 	std::ifstream file("/proc/" + std::to_string(process) + "/task/" + std::to_string(thread) + "/stat");

@@ -20,17 +20,14 @@ class RdmaRead : public NicTest
 	}
 	VIP_DESCRIPTOR *read(size_t number, size_t from, size_t to, size_t bytes)
 	{
-		VIP_DESCRIPTOR *d = write_descriptor(number, memory.data(from), {memory.data(to), bytes});
-		d->CS.Control = VIP_CONTROL_OP_RDMAREAD;
-		return d;
+		return read_descriptor(number, memory.data(from), {memory.data(to), bytes});
 	}
 	void expect_read()
 	{
 		VIP_DESCRIPTOR *d = read(0, 1000, 5000, 700);
 		memset(memory.data(1000), 'r', 700);
 		memset(memory.data(5000), 0, 701);
-		ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-		expect_sent(a, d, READ);
+		expect_send(a, d, READ);
 		EXPECT_EQ(memcmp(memory.data(1000), memory.data(5000), 700), 0);
 		EXPECT_EQ(*memory.data(5700), 0);
 	}
@@ -92,13 +89,12 @@ TEST_F(RdmaRead, AFenceOnAnUnreliableViIsNone)
 
 TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
 {
-	VIP_NIC_ATTRIBUTES limits;
 	VIP_MEM_ATTRIBUTES rights{};
 	VIP_MEM_HANDLE handle;
 	VIP_VI_HANDLE vi;
 
 	open_with([](fake_device &d) { d.max_rd_atomic = 0; });
-	ASSERT_EQ(VipQueryNic(nic, &limits), VIP_SUCCESS);
+	const VIP_NIC_ATTRIBUTES limits = nic_attributes();
 	EXPECT_EQ(limits.RDMAReadSupport, 0);
 	EXPECT_EQ(limits.ReliabilityLevelSupport, VIP_SERVICE_UNRELIABLE | VIP_SERVICE_RELIABLE_DELIVERY)
 		<< "the mark of Reliable Reception is answered, too";
@@ -109,9 +105,7 @@ TEST_F(RdmaRead, DevicesWithoutReadsRefuseAllOfIt)
 	vi_kind.EnableRdmaRead = VIP_FALSE;
 	make_pair();
 	expect_traffic(a, b);
-	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
-	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-	expect_sent(a, d, VIP_STATUS_FORMAT_ERROR | READ);
+	expect_send(a, read(0, 0, 100, 8), VIP_STATUS_FORMAT_ERROR | READ);
 }
 
 // One of its hosts can answer no read.
@@ -131,10 +125,7 @@ TEST_F(HostWithoutReads, RefusesThem)
 	ASSERT_EQ(ask(a, "a", "b", PATIENCE, "10.9.9.2"), VIP_SUCCESS);
 	ASSERT_EQ(ask(b, "b", "a", PATIENCE, "10.9.9.1"), VIP_SUCCESS);
 	ASSERT_EQ(outcome(a), VIP_SUCCESS);
-	VIP_DESCRIPTOR *read = write_descriptor(0, memory.data(), {memory.data(100), 8});
-	read->CS.Control = VIP_CONTROL_OP_RDMAREAD;
-	ASSERT_EQ(post_send(a, read), VIP_SUCCESS);
-	expect_sent(a, read, REFUSED | READ);
+	expect_send(a, read_descriptor(0, memory.data(), {memory.data(100), 8}), REFUSED | READ);
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 }
@@ -150,7 +141,7 @@ using RefusedRead = Each<RdmaRead, Refusal>;
 // The device reports that it has refused an access, but not which kind of access.
 TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 {
-	options([](fake_options &o) { fake_options_mlx5(&o); });
+	options([](fake_options &o) { o = fake_options_mlx5(); });
 	open();
 	allow_reads();
 	vi_kind.EnableRdmaWrite = GetParam().write;
@@ -158,8 +149,7 @@ TEST_P(RefusedRead, TellsTheTargetWhatIsKnown)
 	make_pair();
 	VIP_DESCRIPTOR *d = read(0, 0, 100, 8);
 	d->DS[0].Remote.Handle = 0xDEADBEEF;
-	ASSERT_EQ(post_send(a, d), VIP_SUCCESS);
-	expect_sent(a, d, REFUSED | READ);
+	expect_send(a, d, REFUSED | READ);
 	expect_state(a, VIP_STATE_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 	EXPECT_TRUE(errors.reach(GetParam().code, b));

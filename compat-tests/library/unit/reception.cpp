@@ -25,7 +25,7 @@ class Reception : public NicTest
 		s = descriptor(1, {{memory.data(100), 8}});
 		by_hand(true);
 	}
-	VIP_DESCRIPTOR *r = nullptr, *s = nullptr, *done = nullptr;
+	VIP_DESCRIPTOR *r = nullptr, *s = nullptr;
 };
 
 // Short queues are in device_limits.cpp.
@@ -43,7 +43,7 @@ TEST_F(Reception, WhatBringsDataIsDoneWhenTheMarkBehindItIs)
 		EXPECT_EQ(*memory.data(), 'x');
 		if (!is_write)
 			expect_received(b, r);
-		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+		EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
 		EXPECT_EQ(fake_progress(1), 1);
 		expect_sent(a, s, is_write ? VIP_STATUS_OP_RDMA_WRITE : 0);
 	}

@@ -111,9 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, RefusedInOrder, testing::Combine(testing::Value
 // The event may come behind all that follows from it, and then nothing is told twice.
 TEST_F(Refused, AnEventAfterTheEndChangesNothing)
 {
-	VIP_DESCRIPTOR *d = post_refused(false);
-
-	expect_sent(a, d, VIP_STATUS_RDMA_PROT_ERROR | WRITES);
+	expect_sent(a, post_refused(false), VIP_STATUS_RDMA_PROT_ERROR | WRITES);
 	expect_state(b, VIP_STATE_ERROR);
 	const uint64_t handled = fake_calls("ibv_ack_async_event");
 	tell(Event::LAST);

@@ -16,27 +16,8 @@ TEST_F(Segments, QueuePairsAreMadeForFew)
 	EXPECT_LE(qp_attributes(a).cap.max_recv_sge, 32u);
 }
 
-TEST_F(Segments, GoOneByOneWhereTheDeviceTakesNoMore)
-{
-	const std::vector<size_t> from = uneven(5), to = {200, 1, 40};
-
-	open_with(1);
-	make_pair();
-	paint(0, from);
-	VIP_DESCRIPTOR *r = many(0, 500000, to), *s = many(1, 0, from), *w = write_many(2, 600000, 0, from);
-	post_both(r, s);
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	expect_received(b, r);
-	expect_sent(a, s);
-	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
-	EXPECT_EQ(bytes(500000, to).substr(0, sum(from)), bytes(0, from));
-	EXPECT_EQ(std::string(data(600000), sum(from)), bytes(0, from));
-}
-
 TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
 {
-	VIP_DESCRIPTOR *done;
-
 	open_with(4);
 	make_pair();
 	by_hand(true);
@@ -46,12 +27,11 @@ TEST_F(Segments, AWriteInPartsIsDoneWhenAllOfItIs)
 	EXPECT_EQ(requests() - before, 5u);
 	for (int i = 0; i < 4; i++) {
 		EXPECT_EQ(fake_progress(1), 1);
-		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+		EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
 	}
 	EXPECT_EQ(fake_progress(1), 1);
 	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
-	EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR) << "told once";
-	EXPECT_EQ(done, nullptr);
+	EXPECT_EQ(send_done(a), Taken{VIP_DESCRIPTOR_ERROR}) << "told once";
 }
 
 // 63 requests go to a queue pair, or a CQ, of fewer entries.
@@ -77,9 +57,7 @@ TEST_F(Segments, PartsThatDoNotFitFollowWhenThereIsRoom)
 		EXPECT_EQ(std::string(data(500000), sum(from)), bytes(0, from));
 		EXPECT_EQ(std::string(data(600000), sum(from)), bytes(0, from));
 		for (VIP_DESCRIPTOR *d : {w[0], w[1], s}) {
-			VIP_VI_HANDLE vi;
-			VIP_BOOLEAN is_receive;
-			ASSERT_EQ(VipCQWait(cq, PATIENCE, &vi, &is_receive), VIP_SUCCESS);
+			ASSERT_EQ(cq_wait(cq).code, VIP_SUCCESS);
 			expect_sent(a, d, d == s ? 0 : VIP_STATUS_OP_RDMA_WRITE);
 		}
 		start_over();
@@ -148,7 +126,7 @@ class RefusedPart : public ManySegments, public testing::WithParamInterface<int>
 	// is done yet.
 	VIP_DESCRIPTOR *post_half()
 	{
-		VIP_DESCRIPTOR *w, *done;
+		VIP_DESCRIPTOR *w;
 
 		open_with(4);
 		make_pair();
@@ -158,7 +136,7 @@ class RefusedPart : public ManySegments, public testing::WithParamInterface<int>
 		for (int nth = 3; nth < 10000; nth++)
 			fake_fail("ibv_post_send", nth, GetParam());
 		EXPECT_EQ(post_send(a, w), VIP_SUCCESS);
-		EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
+		EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
 		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), 2);
 		return w;
 	}
@@ -212,9 +190,7 @@ TEST_F(Segments, DisconnectingFlushesPartsAndFreesTheirPlaces)
 		options([](fake_options &o) { o.manual = o.hold_completions = false; });
 		fake_release(-1);
 		connect(a, b, "again");
-		VIP_DESCRIPTOR *last = write_many(1, 500000, 0, uneven(200));
-		ASSERT_EQ(post_send(a, last), VIP_SUCCESS);
-		expect_sent(a, last, VIP_STATUS_OP_RDMA_WRITE);
+		expect_send(a, write_many(1, 500000, 0, uneven(200)), VIP_STATUS_OP_RDMA_WRITE);
 	}
 }
 
@@ -238,18 +214,116 @@ TEST_F(Segments, ProgramsThatChangeAPostedDescriptorHarmThemselvesOnly)
 		SCOPED_TRACE(each.what);
 		make_pair();
 		by_hand(true);
-		VIP_DESCRIPTOR *w = write_many(1, 500000, 0, uneven(100)), *done = nullptr;
+		VIP_DESCRIPTOR *w = write_many(1, 500000, 0, uneven(100));
 		ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
 		each.change(w);
-		VIP_RETURN rc = VIP_NOT_DONE;
+		Taken taken{};
 		EXPECT_TRUE(eventually([&] {
 			fake_progress(1);
-			return (rc = VipSendDone(a, &done)) != VIP_NOT_DONE;
+			return (taken = send_done(a)).code != VIP_NOT_DONE;
 		}));
-		EXPECT_EQ(done, w);
+		EXPECT_EQ(taken.descriptor, w);
 		by_hand(false);
 		expect_again();
 	}
+}
+
+// ---- the last bytes of an RDMA write, which programs watch: on soft-RoCE they go in a request of their own ----
+
+constexpr size_t NUMBER_BYTES = 8, TO = 500000;
+
+class LastBytes : public ManySegments
+{
+      protected:
+	void open_vendor(uint32_t vendor)
+	{
+		open_with(32, [=](fake_device &d) { d.vendor_id = vendor; });
+		make_pair();
+		by_hand(true);
+	}
+	// Posts an RDMA write, and returns the number of requests that it takes. The device has them then.
+	uint64_t requests_of(const std::vector<size_t> &lengths, unsigned control = 0)
+	{
+		uint64_t before = requests();
+
+		memset(data(0), 0, TO);
+		memset(data(TO), 0, sum(lengths) + 1);
+		paint(0, lengths);
+		written_ = write_many(1, TO, 0, lengths, control);
+		EXPECT_EQ(post_send(a, written_), VIP_SUCCESS);
+		return requests() - before;
+	}
+	void expect_written(const std::vector<size_t> &lengths)
+	{
+		fake_progress(-1);
+		expect_sent(a, written_, VIP_STATUS_OP_RDMA_WRITE);
+		EXPECT_EQ(std::string(data(TO), sum(lengths)), bytes(0, lengths));
+		EXPECT_EQ(*data(TO + sum(lengths)), 0) << "behind it";
+	}
+
+      private:
+	VIP_DESCRIPTOR *written_ = nullptr;
+};
+
+TEST_F(LastBytes, ComeAfterAllOthersOnSoftRoce)
+{
+	open_vendor(0xffffff);
+	for (const std::vector<size_t> &lengths :
+	     {std::vector<size_t>{9}, {100}, {20000}, {1, 3, 9}, {30, 2, 3}, {7, 1, 1}}) {
+		size_t others = sum(lengths) - NUMBER_BYTES;
+		SCOPED_TRACE(others);
+		EXPECT_EQ(requests_of(lengths), 2u);
+		EXPECT_EQ(fake_progress(1), 1);
+		EXPECT_EQ(std::string(data(TO), others), bytes(0, lengths).substr(0, others));
+		EXPECT_EQ(std::string(data(TO + others), NUMBER_BYTES), std::string(NUMBER_BYTES, '\0'));
+		expect_written(lengths);
+	}
+}
+
+// Each write takes two requests, and all are short.
+TEST_F(LastBytes, OfManyWritesTakeNoMoreRoomThanTheDeviceHas)
+{
+	constexpr size_t COUNT = 200, BYTES = 16, DEPTH = 126;
+	std::vector<VIP_DESCRIPTOR *> writes;
+
+	open_vendor(0xffffff);
+	for (size_t i = 0; i < COUNT; i++) {
+		writes.push_back(write_many(i, TO, 0, {BYTES}));
+		ASSERT_EQ(post_send(a, writes[i]), VIP_SUCCESS);
+		EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), static_cast<int>(std::min(2 * i + 2, DEPTH)));
+	}
+	int moved = 0;
+	EXPECT_TRUE(eventually([&] { return (moved += fake_progress(-1)) == 2 * COUNT; }));
+	for (VIP_DESCRIPTOR *each : writes)
+		expect_sent(a, each, VIP_STATUS_OP_RDMA_WRITE);
+}
+
+TEST_F(LastBytes, GoWithTheOthersInAShortWriteAndOnOtherDevices)
+{
+	for (uint32_t vendor : {0xffffffU, 0x2c9U}) {
+		open_vendor(vendor);
+		for (size_t length : {1, 7, 8}) {
+			EXPECT_EQ(requests_of({length}), 1u) << length;
+			expect_written({length});
+		}
+		if (vendor == 0x2c9)
+			for (size_t length : {9, 20000}) {
+				EXPECT_EQ(requests_of({length}), 1u) << length;
+				expect_written({length});
+			}
+		start_over();
+	}
+}
+
+TEST_F(LastBytes, GoWithTheOthersWhereImmediateDataTellsOfTheWrite)
+{
+	open_vendor(0xffffff);
+	VIP_DESCRIPTOR *r = many(0, 0, {});
+	ASSERT_EQ(post_recv(b, r), VIP_SUCCESS);
+	EXPECT_EQ(requests_of({100}, VIP_CONTROL_IMMEDIATE), 1u);
+	expect_written({100});
+	expect_received(b, r, VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE);
+	EXPECT_EQ(r->CS.Length, 100u);
 }
 
 } // namespace

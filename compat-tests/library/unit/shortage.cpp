@@ -82,7 +82,7 @@ TEST_F(Shortage, OfMemoryIsToldWhoConnects)
 		EXPECT_GE(std::count(std::begin(results), std::end(results), VIP_ERROR_RESOURCE), 1);
 		close();
 	});
-	EXPECT_NE(child.err.find("Cannot allocate memory"), std::string::npos) << child.err;
+	expect_said(child.err, "Cannot allocate memory");
 }
 
 TEST_F(Shortage, OfThreadsIsNamed)
@@ -92,9 +92,7 @@ TEST_F(Shortage, OfThreadsIsNamed)
 		be_nobody_if_root();
 		EXPECT_EQ(VipOpenNic("via_lo", &nic), VIP_ERROR_RESOURCE);
 	});
-	EXPECT_NE(child.err.find("pthread_create(): Resource temporarily unavailable (one of: threads of this user, ulimit -u: 0; "),
-		  std::string::npos)
-		<< child.err;
+	expect_said(child.err, "pthread_create(): Resource temporarily unavailable (one of: threads of this user, ulimit -u: 0; ");
 }
 
 TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)
@@ -102,13 +100,11 @@ TEST_F(Shortage, OfFileDescriptorsIsNotThatAHostIsUnreachable)
 	Child child = passing_child(SETTINGS, [this] {
 		open("via_lo");
 		a = make_vi();
-		int next = dup(0);
-		::close(next);
-		limit(RLIMIT_NOFILE, static_cast<rlim_t>(next));
+		limit(RLIMIT_NOFILE, next_descriptor());
 		EXPECT_EQ(request(a, "nobody", PATIENCE, "10.9.9.77"), VIP_ERROR_RESOURCE);
 	});
 
-	EXPECT_NE(child.err.find("(see ulimit -n)"), std::string::npos) << child.err;
+	expect_said(child.err, "(see ulimit -n)");
 }
 
 // A server that creates a VI for each request has to hear one to refuse it: a socket, and the three descriptors of a request.
@@ -119,9 +115,7 @@ TEST_F(Shortage, OfFileDescriptorsIsToldByCreateViWhileARequestCanBeHeard)
 			VIP_VI_HANDLE vi;
 
 			open("via_lo");
-			const int next = dup(0);
-			::close(next);
-			limit(RLIMIT_NOFILE, static_cast<rlim_t>(next) + left);
+			limit(RLIMIT_NOFILE, next_descriptor() + left);
 			EXPECT_EQ(VipCreateVi(nic, &vi_kind, nullptr, nullptr, &vi), left < 4 ? VIP_ERROR_RESOURCE : VIP_SUCCESS);
 		});
 
@@ -142,7 +136,7 @@ TEST_F(Shortage, OfNetlinkIsToldAndMakesOtherAddressesUnreachable)
 		EXPECT_EQ(request(a, "nobody" + std::to_string(getpid()), PATIENCE, "127.0.0.2"), VIP_NO_MATCH);
 	});
 
-	EXPECT_NE(child.err.find("one of this machine's: getifaddrs()"), std::string::npos) << child.err;
+	expect_said(child.err, "one of this machine's: getifaddrs()");
 }
 
 // ---- of what: the log names the limit that is reached, and no other one ----
@@ -214,7 +208,7 @@ TEST_P(Limits, AreNamedOnlyIfTheyAreReached)
 	});
 
 	EXPECT_EQ(child.status, 0) << child.out;
-	EXPECT_NE(child.err.find(GetParam().words), std::string::npos) << child.err;
+	expect_said(child.err, GetParam().words);
 	for (const Limit &other : LIMITS)
 		EXPECT_EQ(child.err.find(other.words) == std::string::npos, other.words != GetParam().words)
 			<< other.words << ": " << child.err;
@@ -282,7 +276,7 @@ TEST_F(Shortage, OfDescriptorsUnderWayIsNotThatNobodyWaits)
 		EXPECT_EQ(request(a, door, PATIENCE), VIP_ERROR_RESOURCE);
 	});
 
-	EXPECT_NE(child.err.find("is one stopped?"), std::string::npos) << child.err;
+	expect_said(child.err, "is one stopped?");
 }
 
 // ---- the processor, since a real-time program polls on the only one ----
@@ -368,7 +362,7 @@ TEST_F(Starved, WhoPollsWithRealTimePriorityGetsWhatIsFlushed)
 	ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &none), 0);
 	Process child([&](Process &) {
 		cpu_set_t first;
-		VIP_DESCRIPTOR *done = nullptr;
+		Taken taken{};
 
 		ASSERT_EQ(sched_getaffinity(0, sizeof(first), &first), 0);
 		for (int i = 0, found = 0; i < CPU_SETSIZE; i++)
@@ -381,11 +375,11 @@ TEST_F(Starved, WhoPollsWithRealTimePriorityGetsWhatIsFlushed)
 		VIP_DESCRIPTOR *receive = posted_receive(a, 0, {{memory.data(), 8}}), *bad = descriptor(1, {{memory.data(), 8}});
 		bad->DS[0].Local.Handle++;
 		ASSERT_EQ(post_send(a, bad), VIP_SUCCESS);
-		EXPECT_EQ(VipSendDone(a, &done), VIP_DESCRIPTOR_ERROR);
+		EXPECT_EQ(send_done(a).code, VIP_DESCRIPTOR_ERROR);
 		const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(PATIENCE);
-		while (VipRecvDone(a, &done) == VIP_NOT_DONE && std::chrono::steady_clock::now() < end)
+		while ((taken = recv_done(a)).code == VIP_NOT_DONE && std::chrono::steady_clock::now() < end)
 			continue;
-		EXPECT_EQ(done, receive);
+		EXPECT_EQ(taken.descriptor, receive);
 	});
 	int status = -1;
 

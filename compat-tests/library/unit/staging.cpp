@@ -54,14 +54,13 @@ TEST_F(Staging, DescriptorsThatTheDeviceTakesNeedNone)
 	expect_received(b, r);
 	expect_sent(a, s);
 	VIP_DESCRIPTOR *w = write_many(1, 500000, 0, sent); // in parts
-	ASSERT_EQ(post_send(a, w), VIP_SUCCESS);
-	expect_sent(a, w, VIP_STATUS_OP_RDMA_WRITE);
+	expect_send(a, w, VIP_STATUS_OP_RDMA_WRITE);
 	EXPECT_EQ(fake_calls("ibv_reg_mr"), before);
 }
 
 TEST_F(Staging, ASendThatFindsNoMemoryWaitsForIt)
 {
-	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent), *done;
+	VIP_DESCRIPTOR *r = many(0, 500000, sent), *s = many(1, 0, sent);
 	VIP_DESCRIPTOR *r2 = many(2, 600000, {8}), *s2 = many(3, 0, {8});
 
 	post_recvs(b, {r, r2}); // r has found memory
@@ -69,8 +68,8 @@ TEST_F(Staging, ASendThatFindsNoMemoryWaitsForIt)
 	post_sends(a, {s, s2}); // s2 must wait for the other one
 	uint64_t tries = fake_calls("ibv_reg_mr");
 	EXPECT_TRUE(eventually([&] { return fake_calls("ibv_reg_mr") > tries + 3; }));
-	EXPECT_EQ(VipSendDone(a, &done), VIP_NOT_DONE);
-	EXPECT_EQ(VipRecvDone(b, &done), VIP_NOT_DONE);
+	EXPECT_EQ(send_done(a).code, VIP_NOT_DONE);
+	EXPECT_EQ(recv_done(b).code, VIP_NOT_DONE);
 	EXPECT_EQ(state_of(a), VIP_STATE_CONNECTED);
 	fake_fail_always("ibv_reg_mr", 0);
 	expect_arrived(r); // without a call that asks for the sends
@@ -114,10 +113,8 @@ TEST_F(Staging, ReceivesLeaveSomeOfFewRegionsToSends)
 	for (size_t i = 0; i < 40; i++)
 		ASSERT_EQ(post_recv(b, many(i, 500000, sent)), VIP_SUCCESS);
 	for (size_t i = 0; i < 40; i++) {
-		VIP_DESCRIPTOR *s = many(40, 0, sent), *done = nullptr;
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s);
-		ASSERT_EQ(VipRecvWait(b, PATIENCE, &done), VIP_SUCCESS) << i;
+		expect_send(a, many(40, 0, sent));
+		ASSERT_EQ(recv_wait(b).code, VIP_SUCCESS) << i;
 		EXPECT_EQ(bytes(500000, sent), bytes(0, sent));
 		ASSERT_FALSE(HasFatalFailure());
 	}
@@ -168,9 +165,7 @@ TEST_F(StagingOfLarge, MemoryIsBoundedAndReceivesBeyondItFollow)
 		receives.push_back(posted_large(b, i));
 	EXPECT_EQ(fake_posted(b.qp, FAKE_RECV), static_cast<int>(AT_ONCE));
 	for (size_t i = 0; i < COUNT; i++) {
-		VIP_DESCRIPTOR *s = many(COUNT, 0, {i});
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s);
+		expect_send(a, many(COUNT, 0, {i}));
 		expect_received(b, receives[i]);
 		EXPECT_EQ(receives[i]->CS.Length, i);
 		int expected = static_cast<int>(std::min(COUNT - 1 - i, AT_ONCE));
@@ -193,7 +188,6 @@ TEST_F(StagingOfLarge, MemoryThatOneViNoLongerUsesIsThereForOthers)
 	ASSERT_EQ(VipRegisterMem(nic, data(0), 500000, &of_tag, &handles[1]), VIP_SUCCESS);
 	for (int round = 0; round < 3; round++)
 		for (int i = 0; i < 2; i++) {
-			VIP_DESCRIPTOR *done;
 			Vi peer = make_vi();
 
 			connect(peer, vis[i], "turn");
@@ -204,11 +198,9 @@ TEST_F(StagingOfLarge, MemoryThatOneViNoLongerUsesIsThereForOthers)
 			// Some memory is kept for the other VI, which may use it again.
 			EXPECT_GE(fake_posted(vis[i].qp, FAKE_RECV), 22);
 			EXPECT_EQ(VipDisconnect(vis[i]), VIP_SUCCESS);
-			EXPECT_EQ(VipDisconnect(peer), VIP_SUCCESS);
-			EXPECT_EQ(VipDestroyVi(peer), VIP_SUCCESS);
-			do
-				VipRecvDone(vis[i], &done);
-			while (done);
+			end_vi(peer);
+			while (recv_done(vis[i]).descriptor)
+				;
 		}
 }
 
@@ -225,10 +217,8 @@ TEST_F(Staging, ADisconnectReturnsTheMemory)
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 		options([](fake_options &o) { o.hold_completions = false; });
 		fake_release(-1);
-		VIP_DESCRIPTOR *done;
-		do
-			VipRecvDone(b, &done);
-		while (done);
+		while (recv_done(b).descriptor)
+			;
 		connect(a, b, "again");
 		if (!before)
 			before = fake_calls("ibv_reg_mr");
@@ -239,9 +229,7 @@ TEST_F(Staging, ADisconnectReturnsTheMemory)
 TEST_F(Staging, ASendThatTheDeviceRefusesReturnsItsMemory)
 {
 	fake_fail("ibv_post_send", 1, EINVAL);
-	VIP_DESCRIPTOR *s = many(1, 0, sent);
-	ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-	expect_sent(a, s, VIP_STATUS_TRANSPORT_ERROR);
+	expect_send(a, many(1, 0, sent), VIP_STATUS_TRANSPORT_ERROR);
 	expect_state(b, VIP_STATE_ERROR);
 	disconnect_pair();
 	fake_fail("ibv_post_recv", 1, EINVAL);

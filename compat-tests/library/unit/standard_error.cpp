@@ -283,11 +283,6 @@ bool refuse_status()
 	return refuse_call(SYS_fstat, EPERM) && refuse_call(SYS_statx, EPERM);
 }
 
-bool has_filters()
-{
-	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; // not under QEMU's user mode
-}
-
 // In a child that has no fstat().
 void without_status(const std::function<void()> &body)
 {

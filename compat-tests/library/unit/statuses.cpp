@@ -24,11 +24,8 @@ class Statuses : public PairTest
 			EXPECT_EQ(errors.count(VIP_ERROR_CONN_LOST, each) +
 					  errors.count(VIP_ERROR_RDMA_TRANSPORT, each),
 				  1);
-			VIP_DESCRIPTOR *none;
-			EXPECT_EQ(VipSendDone(each, &none), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(none, nullptr);
-			EXPECT_EQ(VipRecvDone(each, &none), VIP_DESCRIPTOR_ERROR);
-			EXPECT_EQ(none, nullptr);
+			EXPECT_EQ(send_done(each), Taken{VIP_DESCRIPTOR_ERROR});
+			EXPECT_EQ(recv_done(each), Taken{VIP_DESCRIPTOR_ERROR});
 		}
 	}
 };
@@ -48,7 +45,7 @@ const VIP_UINT32 LENGTH = VIP_STATUS_LENGTH_ERROR, PROTECTION = VIP_STATUS_PROTE
 		 RDMA = VIP_STATUS_RDMA_PROT_ERROR, REMOTE = VIP_STATUS_REMOTE_DESC_ERROR;
 
 // All others are transport errors.
-const Case cases[] = {
+const Case listed[] = {
 	{IBV_WC_LOC_LEN_ERR, LENGTH, LENGTH, LENGTH},
 	{IBV_WC_LOC_QP_OP_ERR, TRANSPORT, TRANSPORT, LENGTH}, // the memory is registered
 	{IBV_WC_LOC_PROT_ERR, PROTECTION, PROTECTION, PROTECTION},
@@ -66,7 +63,7 @@ std::vector<Case> all_cases()
 
 	for (int status = IBV_WC_SUCCESS + 1; status <= IBV_WC_TM_RNDV_INCOMPLETE; status++) {
 		all.push_back({static_cast<ibv_wc_status>(status), TRANSPORT, TRANSPORT, TRANSPORT});
-		for (const Case &each : cases)
+		for (const Case &each : listed)
 			if (each.status == status)
 				all.back() = each;
 	}
@@ -185,8 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Statuses, Deregistered,
 TEST_F(Statuses, ASendFromAnAddressThatIsGoneIsATransportError)
 {
 	fake_move_address(nullptr, 1);
-	VIP_DESCRIPTOR *d = posted_send(a, 0, {{memory.data(), 8}});
-	expect_sent(a, d, TRANSPORT);
+	expect_sent(a, posted_send(a, 0, {{memory.data(), 8}}), TRANSPORT);
 	expect_broken({}, a, b);
 }
 

@@ -47,7 +47,7 @@ class StoppedSend : public NicTest
 		other = make_vi(nullptr, cq);
 		to_other = make_vi();
 		connect(to_other, other, "other");
-		while (VipCQWait(cq, 100, &vi, &is_receive) == VIP_SUCCESS)
+		while (cq_wait(cq, 100).code == VIP_SUCCESS)
 			;
 	}
 	void TearDown() override
@@ -84,23 +84,11 @@ class StoppedSend : public NicTest
 		posted_receive(other, 2, {{memory.data(300), 64}});
 		expect_sent(to_other, posted_send(to_other, 3, {{memory.data(400), 8}}));
 	}
-	VIP_RETURN wait_for_any(VIP_ULONG msec)
-	{
-		return VipCQWait(cq, msec, &vi, &is_receive);
-	}
-	VIP_RETURN wait_for_other(VIP_ULONG msec)
-	{
-		VIP_DESCRIPTOR *done;
-
-		return VipRecvWait(other, msec, &done);
-	}
 
 	static constexpr VIP_ULONG kWait = 300;
 	static constexpr unsigned kFew = 10; // the agent may come in between
 	VIP_CQ_HANDLE cq = nullptr;
 	Vi other, to_other;
-	VIP_VI_HANDLE vi = nullptr;
-	VIP_BOOLEAN is_receive = VIP_FALSE;
 	std::promise<void> may_go_on;
 	std::future<VIP_RETURN> posted;
 };
@@ -109,9 +97,9 @@ TEST_F(StoppedSend, IsWaitedForAsleep)
 {
 	stop();
 	const unsigned before = sleeps_begun();
-	EXPECT_EQ(wait_for_any(kWait), VIP_TIMEOUT);
+	EXPECT_EQ(cq_wait(cq, kWait).code, VIP_TIMEOUT);
 	send_to_other();
-	EXPECT_EQ(wait_for_any(kWait), VIP_TIMEOUT) << "the message comes after the send";
+	EXPECT_EQ(cq_wait(cq, kWait).code, VIP_TIMEOUT) << "the message comes after the send";
 	EXPECT_LE(sleeps_begun() - before, kFew);
 }
 
@@ -119,22 +107,21 @@ TEST_F(StoppedSend, IsWaitedForAsleepAlsoByWhoWantsOneQueue)
 {
 	stop();
 	const unsigned before = sleeps_begun();
-	EXPECT_EQ(wait_for_other(kWait), VIP_TIMEOUT);
+	EXPECT_EQ(recv_wait(other, kWait).code, VIP_TIMEOUT);
 	send_to_other();
-	EXPECT_EQ(wait_for_other(kWait), VIP_TIMEOUT);
+	EXPECT_EQ(recv_wait(other, kWait).code, VIP_TIMEOUT);
 	EXPECT_LE(sleeps_begun() - before, kFew);
 }
 
 TEST_F(StoppedSend, IsWaitedForAsleepAlsoByAHandlerWhichIsCalledThen)
 {
 	static std::atomic<int> called;
-	VIP_DESCRIPTOR *done;
 
 	called = 0;
 	stop();
 	const unsigned before = shim_cq_announced(cq);
 	ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) { called++; }), VIP_SUCCESS);
-	EXPECT_EQ(VipRecvWait(to_other, kWait, &done), VIP_TIMEOUT); // meanwhile
+	EXPECT_EQ(recv_wait(to_other, kWait).code, VIP_TIMEOUT); // meanwhile
 	EXPECT_LE(shim_cq_announced(cq) - before, kFew);
 	EXPECT_EQ(called, 0);
 	go_on();
@@ -146,10 +133,11 @@ TEST_F(StoppedSend, WakesWhoWaitsWhenItIsDone)
 	LongSleeps last;
 
 	stop();
-	auto waited = std::async(std::launch::async, [this] { return wait_for_any(VIP_INFINITE); });
+	auto waited = std::async(std::launch::async, [this] { return cq_wait(cq, VIP_INFINITE); });
 	ASSERT_TRUE(eventually([] { return long_sleepers() == 1; }));
 	go_on();
-	EXPECT_EQ(waited.get(), VIP_SUCCESS);
+	const auto [code, vi, is_receive] = waited.get();
+	EXPECT_EQ(code, VIP_SUCCESS);
 	EXPECT_EQ(vi, a.handle);
 	EXPECT_FALSE(is_receive);
 	EXPECT_EQ(sleeps_in_vain(), 0U);
@@ -159,18 +147,17 @@ TEST_F(StoppedSend, WakesWhoWaitsWhenItIsDone)
 TEST_F(StoppedSend, WakesWhoWaitsForWhatComesAfterIt)
 {
 	LongSleeps last;
-	VIP_DESCRIPTOR *done;
 
 	stop();
-	auto first = std::async(std::launch::async, [this] { return wait_for_other(PATIENCE); });
-	auto second = std::async(std::launch::async, [this] { return VipCQWait(cq, PATIENCE, &vi, &is_receive); });
+	auto first = std::async(std::launch::async, [this] { return recv_wait(other).code; });
+	auto second = std::async(std::launch::async, [this] { return cq_wait(cq).code; });
 	ASSERT_TRUE(eventually([] { return long_sleepers() == 2; }));
 	send_to_other();
 	ASSERT_TRUE(eventually([] { return long_sleepers() == 2; }));
 	go_on();
 	EXPECT_EQ(first.get(), VIP_SUCCESS);
 	EXPECT_EQ(second.get(), VIP_SUCCESS);
-	EXPECT_EQ(VipSendDone(a, &done), VIP_SUCCESS);
+	EXPECT_EQ(send_done(a).code, VIP_SUCCESS);
 	EXPECT_EQ(sleeps_in_vain(), 0U);
 }
 

@@ -3,181 +3,9 @@
 
 #include "shim.h"
 
-#include <arpa/inet.h>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 #include <unistd.h>
-
-void PrintTo(VIP_RETURN code, std::ostream *out)
-{
-	static const char *const names[] = {"SUCCESS",
-					    "NOT_DONE",
-					    "INVALID_PARAMETER",
-					    "ERROR_RESOURCE",
-					    "TIMEOUT",
-					    "REJECT",
-					    "INVALID_RELIABILITY_LEVEL",
-					    "INVALID_MTU",
-					    "INVALID_QOS",
-					    "INVALID_PTAG",
-					    "INVALID_RDMAREAD",
-					    "DESCRIPTOR_ERROR",
-					    "INVALID_STATE",
-					    "ERROR_NAMESERVICE",
-					    "NO_MATCH",
-					    "NOT_REACHABLE",
-					    "ERROR_NOT_SUPPORTED"};
-
-	*out << "VIP_" << (code <= VIP_ERROR_NOT_SUPPORTED ? names[code] : "?");
-}
-
-void PrintTo(VIP_VI_STATE state, std::ostream *out)
-{
-	static const char *const names[] = {"IDLE", "CONNECTED", "CONNECT_PENDING", "ERROR"};
-
-	*out << (state <= VIP_STATE_ERROR ? names[state] : "?");
-}
-
-bool eventually(const std::function<bool()> &condition, VIP_ULONG ms)
-{
-	auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
-
-	while (!condition()) {
-		if (std::chrono::steady_clock::now() > end)
-			return condition();
-		std::this_thread::sleep_for(std::chrono::microseconds(200));
-	}
-	return true;
-}
-
-Address::Address(const char *ip, const std::string &discriminator)
-{
-	unsigned char *host = bytes + offsetof(VIP_NET_ADDRESS, HostAddress);
-	bool is_ipv6 = strchr(ip, ':');
-
-	get()->HostAddressLen = is_ipv6 ? 16 : 6;
-	get()->DiscriminatorLen = static_cast<VIP_UINT16>(discriminator.size());
-	inet_pton(is_ipv6 ? AF_INET6 : AF_INET, ip, host);
-	memcpy(host + get()->HostAddressLen, discriminator.data(), discriminator.size());
-}
-
-void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
-{
-	auto *errors = static_cast<Errors *>(context);
-
-	{
-		std::lock_guard<std::mutex> lock(errors->mutex_);
-		errors->seen_.push_back(*error);
-	}
-	if (errors->then)
-		errors->then(*error);
-}
-
-int Errors::count(VIP_ERROR_CODE code, VIP_VI_HANDLE vi)
-{
-	std::lock_guard<std::mutex> lock(mutex_);
-	int n = 0;
-
-	for (const VIP_ERROR_DESCRIPTOR &error : seen_)
-		n += error.ErrorCode == code && (!vi || error.ViHandle == vi);
-	return n;
-}
-
-bool Errors::reach(VIP_ERROR_CODE code, VIP_VI_HANDLE vi, int wanted)
-{
-	return eventually([&] { return count(code, vi) >= wanted; });
-}
-
-void Errors::expect_first(VIP_ERROR_CODE code, VIP_RESOURCE_CODE resource, VIP_NIC_HANDLE nic, VIP_VI_HANDLE vi,
-			  VIP_ULONG operation)
-{
-	ASSERT_TRUE(reach(code));
-	std::lock_guard<std::mutex> lock(mutex_);
-	for (const VIP_ERROR_DESCRIPTOR &error : seen_) {
-		if (error.ErrorCode != code)
-			continue;
-		EXPECT_EQ(error.ResourceCode, resource);
-		EXPECT_EQ(error.NicHandle, nic);
-		EXPECT_EQ(error.ViHandle, vi);
-		EXPECT_EQ(error.CQHandle, nullptr);
-		EXPECT_EQ(error.DescriptorPtr, nullptr);
-		EXPECT_EQ(error.OpCode, operation);
-		return;
-	}
-}
-
-Memory::~Memory()
-{
-	free(base);
-}
-
-VIP_RETURN Memory::add(VIP_NIC_HANDLE nic, VIP_PROTECTION_HANDLE tag, bool rdma_write, bool rdma_read)
-{
-	size_t size = DESCRIPTORS * STRIDE + DATA;
-	VIP_MEM_ATTRIBUTES attributes{};
-
-	if (!base)
-		base = aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-	memset(base, 0, size);
-	attributes.Ptag = tag;
-	attributes.EnableRdmaWrite = rdma_write;
-	attributes.EnableRdmaRead = rdma_read;
-	return VipRegisterMem(nic, base, size, &attributes, &handle);
-}
-
-VIP_DESCRIPTOR *Memory::blank(size_t number)
-{
-	void *at = static_cast<char *>(base) + number * STRIDE;
-
-	memset(at, 0, STRIDE);
-	return static_cast<VIP_DESCRIPTOR *>(at);
-}
-
-char *Memory::data(size_t offset)
-{
-	return static_cast<char *>(base) + DESCRIPTORS * STRIDE + offset;
-}
-
-VIP_VI_ATTRIBUTES vi_attributes()
-{
-	VIP_VI_ATTRIBUTES attributes{};
-
-	attributes.ReliabilityLevel = VIP_SERVICE_RELIABLE_DELIVERY;
-	attributes.MaxTransferSize = 65536;
-	attributes.EnableRdmaWrite = VIP_TRUE;
-	return attributes;
-}
-
-VIP_VI_STATE state_of(VIP_VI_HANDLE vi)
-{
-	VIP_VI_STATE state = VIP_STATE_IDLE;
-	VIP_VI_ATTRIBUTES attributes;
-	VIP_BOOLEAN send_empty, recv_empty;
-
-	EXPECT_EQ(VipQueryVi(vi, &state, &attributes, &send_empty, &recv_empty), VIP_SUCCESS);
-	return state;
-}
-
-uint32_t newest_qp()
-{
-	std::vector<uint32_t> numbers(4096);
-	int n = fake_qps(numbers.data(), static_cast<int>(numbers.size()));
-
-	return n ? numbers[static_cast<size_t>(n) - 1] : 0;
-}
-
-ibv_qp_attr qp_attributes(const Vi &vi)
-{
-	ibv_qp_attr attributes{};
-	ibv_qp_init_attr made;
-
-	EXPECT_EQ(ibv_query_qp(fake_qp(vi.qp), &attributes, IBV_QP_CAP | IBV_QP_ACCESS_FLAGS | IBV_QP_MAX_QP_RD_ATOMIC,
-			       &made),
-		  0);
-	return attributes;
-}
 
 void NicTest::SetUp()
 {
@@ -204,14 +32,13 @@ void NicTest::open(const char *name)
 	ASSERT_EQ(memory.add(nic), VIP_SUCCESS);
 }
 
-void NicTest::open_with(const std::function<void(fake_device &)> &change)
+void NicTest::open_with(const std::function<void(fake_device &)> &change, const char *name)
 {
 	fake_device device;
 
-	fake_device_default(&device);
 	change(device);
 	fake_set_devices(1, &device);
-	open();
+	open(name);
 }
 
 void NicTest::open_with_cqs_of(int entries)
@@ -220,6 +47,14 @@ void NicTest::open_with_cqs_of(int entries)
 		d.max_cqe = entries;
 		d.resize_cq = false;
 	});
+}
+
+VIP_NIC_ATTRIBUTES NicTest::nic_attributes() const
+{
+	VIP_NIC_ATTRIBUTES attributes{};
+
+	EXPECT_EQ(VipQueryNic(nic, &attributes), VIP_SUCCESS);
+	return attributes;
 }
 
 void NicTest::await_rest() const
@@ -272,11 +107,6 @@ VIP_CQ_HANDLE NicTest::make_cq(VIP_ULONG entries)
 	return cq;
 }
 
-void NicTest::make_pair()
-{
-	make_pair(nullptr, nullptr);
-}
-
 void NicTest::make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq)
 {
 	a = make_vi(send_cq, recv_cq);
@@ -304,12 +134,12 @@ std::future<VIP_RETURN> NicTest::request_async(VIP_VI_HANDLE vi, const std::stri
 	});
 }
 
-VIP_RETURN NicTest::wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn)
+VIP_RETURN NicTest::wait(const std::string &discriminator, VIP_ULONG timeout)
 {
 	Address local("10.9.9.1", discriminator), remote;
 	VIP_VI_ATTRIBUTES attributes;
 
-	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, conn);
+	return VipConnectWait(nic, local.get(), timeout, remote.get(), &attributes, &conn);
 }
 
 // Over via_lo all processes of this host meet.
@@ -317,9 +147,8 @@ void NicTest::connect(Vi &from, Vi &to, const std::string &discriminator)
 {
 	const std::string door = strcmp(host, "127.0.0.1") ? discriminator : discriminator + std::to_string(getpid());
 	std::future<VIP_RETURN> requested = request_async(from, door);
-	VIP_CONN_HANDLE conn = nullptr;
 
-	ASSERT_EQ(wait(door, PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait(door, PATIENCE), VIP_SUCCESS);
 	EXPECT_EQ(VipConnectAccept(conn, to), VIP_SUCCESS);
 	EXPECT_EQ(requested.get(), VIP_SUCCESS);
 	ASSERT_EQ(state_of(from), VIP_STATE_CONNECTED);
@@ -330,6 +159,12 @@ void NicTest::disconnect_pair()
 {
 	EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
 	EXPECT_EQ(VipDisconnect(b), VIP_SUCCESS);
+}
+
+void NicTest::end_vi(VIP_VI_HANDLE vi)
+{
+	EXPECT_EQ(VipDisconnect(vi), VIP_SUCCESS);
+	EXPECT_EQ(VipDestroyVi(vi), VIP_SUCCESS);
 }
 
 void NicTest::expect_again()
@@ -366,6 +201,11 @@ VIP_DESCRIPTOR *NicTest::write_descriptor(size_t number, const void *to, Segment
 					  VIP_UINT32 immediate)
 {
 	return descriptor(number, {{to, 0}, from}, control | VIP_CONTROL_OP_RDMAWRITE, immediate);
+}
+
+VIP_DESCRIPTOR *NicTest::read_descriptor(size_t number, const void *from, Segment to)
+{
+	return descriptor(number, {{from, 0}, to}, VIP_CONTROL_OP_RDMAREAD);
 }
 
 void NicTest::allow_reads()
@@ -445,10 +285,22 @@ void NicTest::expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_UINT32 st
 	expect_done(rc, done, d, status);
 }
 
+void NicTest::expect_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_UINT32 status)
+{
+	EXPECT_EQ(post_send(vi, d), VIP_SUCCESS);
+	expect_sent(vi, d, status);
+}
+
 void NicTest::expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state)
 {
 	EXPECT_TRUE(eventually([&] { return state_of(vi) == state; }))
 		<< "in " << testing::PrintToString(state_of(vi)) << ", not " << testing::PrintToString(state);
+}
+
+void NicTest::expect_lost(VIP_VI_HANDLE vi)
+{
+	expect_state(vi, VIP_STATE_ERROR);
+	EXPECT_TRUE(errors.reach(VIP_ERROR_CONN_LOST, vi));
 }
 
 void NicTest::expect_traffic(Vi &from, Vi &to)
@@ -479,18 +331,8 @@ void NicTest::expect_usable()
 	if (HasFatalFailure())
 		return;
 	expect_traffic(x, y);
-	EXPECT_EQ(VipDisconnect(x), VIP_SUCCESS);
-	EXPECT_EQ(VipDisconnect(y), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyVi(x), VIP_SUCCESS);
-	EXPECT_EQ(VipDestroyVi(y), VIP_SUCCESS);
-}
-
-double seconds(clockid_t clock)
-{
-	timespec now{};
-
-	clock_gettime(clock, &now);
-	return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+	end_vi(x);
+	end_vi(y);
 }
 
 int main(int argc, char **argv)

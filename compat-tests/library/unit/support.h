@@ -25,6 +25,7 @@ void PrintTo(VIP_RETURN code, std::ostream *out);
 void PrintTo(VIP_VI_STATE state, std::ostream *out);
 
 bool eventually(const std::function<bool()> &condition, VIP_ULONG ms = PATIENCE);
+void expect_said(const std::string &log, const std::string &words);
 
 // VIP_NET_ADDRESS with room for its bytes: 6 for an IPv4 address, 16 for IPv6.
 struct Address {
@@ -85,6 +86,31 @@ struct Vi {
 	}
 };
 
+// The next entry of a CQ, if the code is VIP_SUCCESS.
+struct CqEntry {
+	VIP_RETURN code;
+	VIP_VI_HANDLE vi;
+	VIP_BOOLEAN is_receive;
+};
+CqEntry cq_wait(VIP_CQ_HANDLE cq, VIP_ULONG ms = PATIENCE);
+CqEntry cq_done(VIP_CQ_HANDLE cq);
+
+// What a call that takes a descriptor returns, and the descriptor.
+struct Taken {
+	VIP_RETURN code;
+	const VIP_DESCRIPTOR *descriptor = nullptr;
+	bool operator==(const Taken &other) const
+	{
+		return code == other.code && descriptor == other.descriptor;
+	}
+};
+void PrintTo(const Taken &taken, std::ostream *out);
+Taken send_done(VIP_VI_HANDLE vi);
+Taken recv_done(VIP_VI_HANDLE vi);
+Taken send_wait(VIP_VI_HANDLE vi, VIP_ULONG ms = PATIENCE);
+Taken recv_wait(VIP_VI_HANDLE vi, VIP_ULONG ms = PATIENCE);
+bool is_done(const VIP_DESCRIPTOR *descriptor); // as its status says
+
 VIP_VI_ATTRIBUTES vi_attributes();
 VIP_VI_STATE state_of(VIP_VI_HANDLE vi);
 uint32_t newest_qp();
@@ -98,9 +124,10 @@ class NicTest : public testing::Test
 
 	// A test configures the fake before it calls this.
 	void open(const char *name = "nic0");
-	void open_with(const std::function<void(fake_device &)> &change);
+	void open_with(const std::function<void(fake_device &)> &change, const char *name = "nic0");
 	// Opens a device whose CQs have at most so many entries, and cannot be resized.
 	void open_with_cqs_of(int entries);
+	VIP_NIC_ATTRIBUTES nic_attributes() const;
 	void close();
 	// On via_lo: until the library does not look at CQs by itself, because the program does not poll.
 	void await_rest() const;
@@ -112,10 +139,10 @@ class NicTest : public testing::Test
 	// Sends wait for fake_progress(), or no longer.
 	void by_hand(bool manual);
 	// Makes a and b, and connects them.
-	void make_pair();
-	void make_pair(VIP_CQ_HANDLE send_cq, VIP_CQ_HANDLE recv_cq);
+	void make_pair(VIP_CQ_HANDLE send_cq = nullptr, VIP_CQ_HANDLE recv_cq = nullptr);
 	void connect(Vi &from, Vi &to, const std::string &discriminator = "pair");
 	void disconnect_pair();
+	static void end_vi(VIP_VI_HANDLE vi); // disconnects and destroys it
 	// Sends one message each way.
 	void expect_traffic(Vi &from, Vi &to);
 	// Checks that a and b can be disconnected, and that they connect again and work.
@@ -127,7 +154,17 @@ class NicTest : public testing::Test
 	VIP_RETURN request(VIP_VI_HANDLE vi, const std::string &discriminator, VIP_ULONG timeout, const char *ip = nullptr);
 	// Requests in another thread, without a timeout, so it also waits for a server.
 	std::future<VIP_RETURN> request_async(VIP_VI_HANDLE vi, const std::string &discriminator, const char *ip = nullptr);
-	VIP_RETURN wait(const std::string &discriminator, VIP_ULONG timeout, VIP_CONN_HANDLE *conn);
+	// Starts a call that will sleep. Returns when it is about to: it has called this function, by default to arm a CQ.
+	template <class Call> static auto start_call(Call call, const char *function = "ibv_req_notify_cq")
+	{
+		const uint64_t before = fake_calls(function);
+		auto result = std::async(std::launch::async, std::move(call));
+
+		EXPECT_TRUE(eventually([&] { return fake_calls(function) > before; }));
+		return result;
+	}
+	// Gets a request as `conn`.
+	VIP_RETURN wait(const std::string &discriminator, VIP_ULONG timeout);
 
 	VIP_DESCRIPTOR *descriptor(size_t number, const std::vector<Segment> &segments,
 				   unsigned control = 0, VIP_UINT32 immediate = 0);
@@ -136,6 +173,7 @@ class NicTest : public testing::Test
 	// Makes an RDMA write to the same memory.
 	VIP_DESCRIPTOR *write_descriptor(size_t number, const void *to, Segment from,
 					 unsigned control = 0, VIP_UINT32 immediate = 0);
+	VIP_DESCRIPTOR *read_descriptor(size_t number, const void *from, Segment to);
 	// Peers may read the memory, too, and VIs that are made from now on.
 	void allow_reads();
 	VIP_RETURN post_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor);
@@ -151,7 +189,11 @@ class NicTest : public testing::Test
 	void post_both(VIP_DESCRIPTOR *receive, VIP_DESCRIPTOR *send);
 	void expect_sent(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_received(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
+	// Posts it, too.
+	void expect_send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *descriptor, VIP_UINT32 status = 0);
 	void expect_state(VIP_VI_HANDLE vi, VIP_VI_STATE state);
+	// It is in ERROR, and told so.
+	void expect_lost(VIP_VI_HANDLE vi);
 
 	VIP_NIC_HANDLE nic = nullptr;
 	const char *host = "10.9.9.1"; // of the NIC
@@ -159,6 +201,7 @@ class NicTest : public testing::Test
 	Errors errors;
 	Memory memory;
 	Vi a, b;
+	VIP_CONN_HANDLE conn = nullptr;
 	bool expect_clean = true; // no leak and no misuse
 };
 

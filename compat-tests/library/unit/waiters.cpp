@@ -16,22 +16,6 @@ class Waiters : public NicTest
 		NicTest::SetUp();
 		open();
 	}
-	// Starts a call that will sleep. Returns when the call is about to: it has armed a CQ, or
-	// it listens.
-	std::future<VIP_RETURN> start(const char *signature, std::function<VIP_RETURN()> call)
-	{
-		uint64_t before = fake_calls(signature);
-		auto result = std::async(std::launch::async, std::move(call));
-		EXPECT_TRUE(eventually([&] { return fake_calls(signature) > before; }));
-		return result;
-	}
-	std::future<VIP_RETURN> start_wait(VIP_RETURN (*call)(VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **), const Vi &vi)
-	{
-		return start("ibv_req_notify_cq", [=] {
-			VIP_DESCRIPTOR *done;
-			return call(vi, VIP_INFINITE, &done);
-		});
-	}
 };
 
 TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
@@ -40,9 +24,8 @@ TEST_F(Waiters, PollingBeforeSleepingIsLeftOutMostlyWhereItIsInVain)
 	a = make_vi();
 	const auto polls_of_a_wait = [&] {
 		const uint64_t before = fake_calls("ibv_poll_cq");
-		VIP_DESCRIPTOR *done;
 
-		EXPECT_EQ(VipRecvWait(a, 1, &done), VIP_TIMEOUT);
+		EXPECT_EQ(recv_wait(a, 1).code, VIP_TIMEOUT);
 		return fake_calls("ibv_poll_cq") - before;
 	};
 	const auto spinning = [&](int waits) {
@@ -63,7 +46,7 @@ TEST_F(Waiters, OneThatSleepsAloneReadsTheChannelAtMostOnce)
 	make_pair();
 	posted_receive(b, 0, {{memory.data(), 8}});
 	const uint64_t before = fake_calls("ibv_get_cq_event");
-	auto waiting = start_wait(VipRecvWait, b);
+	auto waiting = start_call([this] { return recv_wait(b, VIP_INFINITE).code; });
 	posted_send(a, 1, {{memory.data(100), 8}});
 	EXPECT_EQ(waiting.get(), VIP_SUCCESS);
 	EXPECT_LE(fake_calls("ibv_get_cq_event") - before, 1U);
@@ -71,14 +54,13 @@ TEST_F(Waiters, OneThatSleepsAloneReadsTheChannelAtMostOnce)
 
 TEST_F(Waiters, ClosingTheNicEndsAnAccept)
 {
-	VIP_CONN_HANDLE conn = nullptr;
 	a = make_vi();
 	b = make_vi();
 	auto requested = request_async(a, "door");
 
-	ASSERT_EQ(wait("door", PATIENCE, &conn), VIP_SUCCESS);
+	ASSERT_EQ(wait("door", PATIENCE), VIP_SUCCESS);
 	fake_fail_always("recvmsg", EAGAIN); // the answer never comes
-	auto accepted = start("sendmsg", [=] { return VipConnectAccept(conn, b); });
+	auto accepted = start_call([=] { return VipConnectAccept(conn, b); }, "sendmsg");
 	EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	nic = nullptr;
 	EXPECT_NE(accepted.get(), VIP_SUCCESS);
@@ -88,7 +70,7 @@ TEST_F(Waiters, ClosingTheNicEndsAnAccept)
 TEST_F(Waiters, APostWakesWhoWaitsOnAnEmptyQueueOfAViThatIsFlushing)
 {
 	a = make_vi();
-	auto waited = start_wait(VipSendWait, a);
+	auto waited = start_call([this] { return send_wait(a, VIP_INFINITE).code; });
 
 	EXPECT_EQ(post_send(a, descriptor(0, {})), VIP_SUCCESS); // not connected, so it is flushed
 	EXPECT_EQ(waited.get(), VIP_DESCRIPTOR_ERROR);
@@ -108,8 +90,7 @@ TEST_F(Waiters, OnAllQueuesOfManyVisEachGetTheirOwn)
 	}
 	for (const Vi &vi : to)
 		received.push_back(std::async(std::launch::async, [=] {
-			VIP_DESCRIPTOR *done;
-			return VipRecvWait(vi, PATIENCE, &done);
+			return recv_wait(vi).code;
 		}));
 	for (size_t i = MANY; i-- > 0;)
 		expect_sent(from[i], posted_send(from[i], 100 + i, {{memory.data(5000), 16}}));
@@ -134,8 +115,7 @@ class Notify : public PairTest
 	{
 		VIP_DESCRIPTOR *s = descriptor(1, {{memory.data(100), 8}});
 		posted_receive(b, 0, {{memory.data(), 8}});
-		ASSERT_EQ(post_send(a, s), VIP_SUCCESS);
-		expect_sent(a, s);
+		expect_send(a, s);
 	}
 	bool reach(int wanted)
 	{

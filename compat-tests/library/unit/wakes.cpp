@@ -24,15 +24,6 @@ class WakeUps : public HostileTest
 	{
 		return peer.line->say_bytes("", 1, fds);
 	}
-	static void send(const Peer &peer)
-	{
-		hostile_peer_publish(peer.get(), hostile_peer_stamp(peer.get()), false);
-		hostile_peer_announce(peer.get());
-	}
-	bool is_done(size_t number)
-	{
-		return __atomic_load_n(&at(number)->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
-	}
 
 	Peer of_a, of_b;
 };
@@ -47,7 +38,7 @@ TEST_F(WakeUps, ThatDoNotComeBeforeTheEndOfAConnectionAreAskedForAgain)
 	end(of_a);
 	expect_state(a, VIP_STATE_ERROR);
 	EXPECT_TRUE(hostile_peer_is_to_wake(of_b.get()));
-	EXPECT_TRUE(is_done(kReceives));
+	EXPECT_TRUE(is_done(at(kReceives)));
 }
 
 class WakeUpsBefore516 : public WakeUps
@@ -62,8 +53,6 @@ class WakeUpsBefore516 : public WakeUps
 TEST_F(WakeUpsBefore516, AreAskedForAgainForTheNotifierAlsoWhileTheProgramPolls)
 {
 	passing_child({}, [this] {
-		VIP_DESCRIPTOR *done;
-
 		ASSERT_TRUE(refuse_call(449, ENOSYS)); // futex_waitv()
 		open("via_lo");
 		cq = make_cq(64);
@@ -72,7 +61,7 @@ TEST_F(WakeUpsBefore516, AreAskedForAgainForTheNotifierAlsoWhileTheProgramPolls)
 		ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}), VIP_SUCCESS);
 		for (int i = 0; i < 3; i++) {
 			const auto polls_until_asked = [&] {
-				VipRecvDone(b, &done);
+				recv_done(b).code;
 				return hostile_peer_is_to_wake(of_a.get());
 			};
 
@@ -108,32 +97,30 @@ TEST_F(ScarceMemory, AWakeUpForWhichThereIsNoMemoryIsTriedAgain)
 
 	open("via_lo");
 	make_pair();
-	const VIP_UINT32 *status = &posted_receive(b, 0, {{memory.data(), 64}})->CS.Status;
+	const VIP_DESCRIPTOR *r = posted_receive(b, 0, {{memory.data(), 64}});
 	await_rest();
-	fail_wakes(kFailures);
+	wakes_to_fail = kFailures;
 	posted_send(a, 1, {{memory.data(100), 8}});
-	EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; }));
-	EXPECT_EQ(wakes_to_fail(), 0u);
+	EXPECT_TRUE(eventually([&] { return is_done(r); }));
+	EXPECT_EQ(wakes_to_fail, 0u);
 }
 
 // A thread polls, and so sets the timer, while the agent stops it. Of several messages to a VI that nobody polls only the
 // first one sends a wake-up then.
 TEST_F(ScarceMemory, ATimerTicksThatIsSetWhileTheAgentStopsIt)
 {
-	VIP_DESCRIPTOR *done;
-
 	open("via_lo");
 	make_pair();
 	Vi polled = make_vi();
-	VipRecvDone(polled, &done);
-	hold_stops_of_timer(true);
-	EXPECT_TRUE(eventually(held_stops_of_timer));
-	VipRecvDone(polled, &done);
-	hold_stops_of_timer(false);
+	recv_done(polled).code;
+	stops_held = true;
+	EXPECT_TRUE(eventually([] { return in_stops > 0; }));
+	recv_done(polled).code;
+	stops_held = false;
 	for (size_t i = 0; i < 3; i++) {
-		const VIP_UINT32 *status = &posted_receive(b, i, {{memory.data(), 64}})->CS.Status;
+		const VIP_DESCRIPTOR *r = posted_receive(b, i, {{memory.data(), 64}});
 		posted_send(a, 10 + i, {{memory.data(100), 8}});
-		EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; })) << i;
+		EXPECT_TRUE(eventually([&] { return is_done(r); })) << i;
 	}
 }
 

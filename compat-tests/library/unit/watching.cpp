@@ -1,36 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // VIPL_PROGRESS=on, and a program that watches its descriptors in memory and makes no call.
+#include "settings.h"
 #include "support.h"
-
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wshadow" // a function may have the name of a structure in C
-extern "C" {
-#include "base/config.h"
-}
-#pragma GCC diagnostic pop
 
 namespace
 {
 
-// The environment has been read by then: that happens once per process.
-void set_progress(bool on)
-{
-	const_cast<struct config *>(config())->progress = on;
-}
-
 class Watching : public NicTest
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		set_progress(true);
-	}
-	void TearDown() override
-	{
-		NicTest::TearDown();
-		set_progress(false);
-	}
+	const Setting progress{&config::progress, 1};
+
 	static bool becomes(const VIP_DESCRIPTOR *descriptor, VIP_UINT32 status)
 	{
 		return eventually([&] {
@@ -52,9 +32,6 @@ class Watching : public NicTest
 
 TEST_F(Watching, SendsAndReceivesOfAVipCqAreDoneWithoutACall)
 {
-	VIP_VI_HANDLE vi;
-	VIP_BOOLEAN is_receive;
-
 	open();
 	VIP_CQ_HANDLE cq = make_cq(10);
 	make_pair(cq, cq);
@@ -62,8 +39,8 @@ TEST_F(Watching, SendsAndReceivesOfAVipCqAreDoneWithoutACall)
 	EXPECT_TRUE(becomes(s, VIP_STATUS_OP_SEND));
 	EXPECT_TRUE(becomes(r, VIP_STATUS_OP_RECEIVE));
 	for (int i = 0; i < 2; i++)
-		EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_SUCCESS);
-	EXPECT_EQ(VipCQDone(cq, &vi, &is_receive), VIP_NOT_DONE);
+		EXPECT_EQ(cq_done(cq).code, VIP_SUCCESS);
+	EXPECT_EQ(cq_done(cq).code, VIP_NOT_DONE);
 	expect_sent(a, s);
 	expect_received(b, r);
 }
@@ -113,7 +90,7 @@ TEST_F(Watching, OnTheLoopbackDeviceASendIsDoneWhenItIsPosted)
 		VIP_DESCRIPTOR *r = posted_receive(b, number++ % 64, {{memory.data(), 8}});
 		VIP_DESCRIPTOR *s = posted_send(a, number++ % 64, {{memory.data(100), 8}});
 
-		bool at_once = __atomic_load_n(&s->CS.Status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE;
+		bool at_once = is_done(s);
 		EXPECT_TRUE(becomes(s, VIP_STATUS_OP_SEND));
 		EXPECT_TRUE(becomes(r, VIP_STATUS_OP_RECEIVE));
 		expect_sent(a, s);

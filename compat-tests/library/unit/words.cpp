@@ -73,8 +73,7 @@ class Words : public NicTest
 	{
 		const unsigned before = long_sleepers();
 		auto waited = std::async(std::launch::async, [handle = vi.handle] {
-			VIP_DESCRIPTOR *done;
-			return VipRecvWait(handle, VIP_INFINITE, &done);
+			return recv_wait(handle, VIP_INFINITE).code;
 		});
 
 		EXPECT_TRUE(eventually([&] { return long_sleepers() > before; }));
@@ -218,9 +217,9 @@ TEST_F(NoWords, TheAgentTakesAMessageThatAHandlerWaitsForWhileAnotherOneRuns)
 		send(one, 0);
 		handler.await();
 		await_rest();
-		const VIP_UINT32 *status = &posted_receive(other.to, 1, {{memory.data(), 8}})->CS.Status;
+		const VIP_DESCRIPTOR *r = posted_receive(other.to, 1, {{memory.data(), 8}});
 		posted_send(other.from, 301, {{memory.data(100), 8}}); // it does not poll
-		EXPECT_TRUE(eventually([&] { return __atomic_load_n(status, __ATOMIC_ACQUIRE) & VIP_STATUS_DONE; }));
+		EXPECT_TRUE(eventually([&] { return is_done(r); }));
 		EXPECT_EQ(called, 0);
 		handler.end();
 		EXPECT_TRUE(reach(1));

@@ -7,29 +7,19 @@
 // Adds one adapter to those that are there already.
 #define ADAPTER(name, levels)         \
 	[](std::vector<fake_adapter> &all) { \
-		fake_adapter a = blank(#name, levels);
+		fake_adapter a{#name, levels};
 #define END           \
 	all.push_back(a); \
 	}                 \
 	,
 #define SET(member, value)    a.device.member = value;
 #define OPTION(member, value) a.options.member = value;
-#define SPECIFICATION	      fake_options_mlx5(&a.options);
+#define SPECIFICATION	      a.options = fake_options_mlx5();
 #define REFUSED(reason)	      a.refused = reason;
 #define LIKE(other)           \
 	for (const fake_adapter &each : all) \
 		if (!strcmp(each.name, #other)) \
 			a.device = each.device, a.options = each.options;
-
-static fake_adapter blank(const char *name, unsigned levels)
-{
-	fake_adapter a{};
-
-	a.name = name;
-	a.levels = levels;
-	fake_device_default(&a.device);
-	return a;
-}
 
 static void (*const table[])(std::vector<fake_adapter> &all) = {
 #include "adapters.def"

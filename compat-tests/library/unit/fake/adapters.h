@@ -7,9 +7,9 @@
 struct fake_adapter {
 	const char *name;
 	unsigned levels;     // of VIs: VIP_SERVICE_...
-	const char *refused; // no NIC can be opened, for this reason; else NULL
-	fake_device device;  // with the default's address
-	fake_options options;
+	const char *refused = nullptr; // no NIC can be opened, for this reason
+	fake_device device{};	       // with the default's address
+	fake_options options{};
 };
 
 const std::vector<fake_adapter> &fake_adapters(void);

@@ -12,10 +12,7 @@ namespace fake
 
 State::State()
 {
-	fake_device one;
-
-	fake_device_default(&one);
-	devices.push_back(make_device(one));
+	devices.push_back(make_device(fake_device()));
 }
 
 // The world is never destroyed: atexit handlers of the code under test may still call the fake.
@@ -119,11 +116,12 @@ void fake_reset(void)
 	static_cast<State &>(w) = State();
 }
 
-void fake_options_mlx5(fake_options *options)
+fake_options fake_options_mlx5(void)
 {
-	*options = fake_options();
-	options->by_specification = true;
-	options->reset_cleans_cq = true;
+	fake_options options;
+
+	options.by_specification = options.reset_cleans_cq = true;
+	return options;
 }
 
 void fake_set_options(const fake_options *options)
@@ -190,12 +188,6 @@ int fake_live_total(void)
 	for (const Context *ctx : w.contexts)
 		all += ctx != ctx->dev->cm_context;
 	return w.lists + static_cast<int>(all);
-}
-
-int fake_misuse_count(void)
-{
-	std::lock_guard<std::mutex> lock(world().mutex);
-	return static_cast<int>(world().misuse.size());
 }
 
 std::vector<std::string> fake_take_misuse(void)

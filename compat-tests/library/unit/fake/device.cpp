@@ -208,27 +208,6 @@ template <typename Object> static bool is_used(const std::set<Object *> &objects
 
 using namespace fake;
 
-void fake_device_default(fake_device *device)
-{
-	*device = fake_device{};
-	device->name = "fake0";
-	device->addresses[0] = "10.9.9.1";
-	device->max_sge = 32;
-	device->max_qp_wr = 1048576;
-	device->max_cqe = 32767;
-	device->max_inline = 512;
-	device->max_mr = 524287;
-	device->max_qp = 1048576;
-	device->max_rd_atomic = 128;
-	device->mtu = 1024;
-	device->max_msg_size = 0x800000;
-	device->vendor_id = 0xffffff;
-	device->pkeys[0] = 0xffff;
-	device->keys = FAKE_KEYS_RXE;
-	device->port = 1;
-	device->resize_cq = device->uc = device->atomics = device->port_up = true;
-}
-
 void fake_set_devices(int count, const fake_device *devices)
 {
 	std::lock_guard<std::mutex> lock(world().mutex);

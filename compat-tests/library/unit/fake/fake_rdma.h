@@ -52,57 +52,57 @@ struct fake_cq_sizes {
 
 #define FAKE_MAX_ADDRESSES 8
 
+// By default it has rxe's numbers.
 struct fake_device {
-	const char *name;
-	const char *addresses[FAKE_MAX_ADDRESSES]; // IPv4 or IPv6 text, up to the first NULL
-	int max_sge, max_qp_wr, max_cqe, max_inline;
-	int max_sge_rd;	    // 0: as max_sge
-	int comp_vectors;   // 0: one
-	bool silent_errno;  // ibv_create_qp() and ibv_create_cq() set no errno when they refuse a size or a type
-	int max_mr, max_qp; // of all devices together; ENOMEM beyond
-	int max_rd_atomic;
-	int mtu; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
-	uint32_t max_msg_size; // 0: any
-	uint32_t vendor_id;
-	enum fake_keys keys;
-	bool resize_cq; // false: ibv_resize_cq says EOPNOTSUPP
-	bool rereg_mr;  // false (rxe): ibv_rereg_mr says EOPNOTSUPP; else it keeps the keys
-	bool uc;        // false: ibv_create_qp(UC) says EOPNOTSUPP
-	bool atomics;   // false: IBV_ATOMIC_NONE, and they are refused
-	const char *sysfs; // its directory in /sys/class/infiniband; NULL: there is none
-	bool hangs;	   // as soon as it is opened: then that is misuse
-	bool port_up;
-	uint8_t port; // that has the addresses; those before it are down
-	bool interface_down;
-	int vlan_mtu; // in bytes, of that interface; 0: as much as data needs
-	unsigned vlan_made; // how often that has been made anew: each time it gets another index
-	const char *vlan[FAKE_MAX_ADDRESSES]; // addresses of "eth<N>.100", up to the first NULL
-	uint16_t vlan_pkey; // of InfiniBand, where that is an IPoIB child interface: its partition
+	const char *name = "fake0";
+	const char *addresses[FAKE_MAX_ADDRESSES] = {"10.9.9.1"}; // IPv4 or IPv6 text, up to the first NULL
+	int max_sge = 32, max_qp_wr = 1048576, max_cqe = 32767, max_inline = 512;
+	int max_sge_rd = 0;	    // 0: as max_sge
+	int comp_vectors = 0;   // 0: one
+	bool silent_errno = false;  // ibv_create_qp() and ibv_create_cq() set no errno when they refuse a size or a type
+	int max_mr = 524287, max_qp = 1048576; // of all devices together; ENOMEM beyond
+	int max_rd_atomic = 128;
+	int mtu = 1024; // path MTU in bytes: 256, 512, 1024, 2048 or 4096
+	uint32_t max_msg_size = 0x800000; // 0: any
+	uint32_t vendor_id = 0xffffff;
+	enum fake_keys keys = FAKE_KEYS_RXE;
+	bool resize_cq = true; // false: ibv_resize_cq says EOPNOTSUPP
+	bool rereg_mr = false;  // false (rxe): ibv_rereg_mr says EOPNOTSUPP; else it keeps the keys
+	bool uc = true;        // false: ibv_create_qp(UC) says EOPNOTSUPP
+	bool atomics = true;   // false: IBV_ATOMIC_NONE, and they are refused
+	const char *sysfs = nullptr; // its directory in /sys/class/infiniband; NULL: there is none
+	bool hangs = false;	   // as soon as it is opened: then that is misuse
+	bool port_up = true;
+	uint8_t port = 1; // that has the addresses; those before it are down
+	bool interface_down = false;
+	int vlan_mtu = 0; // in bytes, of that interface; 0: as much as data needs
+	unsigned vlan_made = 0; // how often that has been made anew: each time it gets another index
+	const char *vlan[FAKE_MAX_ADDRESSES] = {}; // addresses of "eth<N>.100", up to the first NULL
+	uint16_t vlan_pkey = 0; // of InfiniBand, where that is an IPoIB child interface: its partition
 	// The way from this port to others, as rdma_cm tells it.
-	bool infiniband; // link layer: GIDs are the port's, and LIDs count; else RoCE
-	bool grh_required; // of InfiniBand: the port takes no path without a GRH, as that of a virtual function
-	bool no_lid;	   // of InfiniBand: the port tells none, as a virtual function's may; lid is what the subnet manager tells
-	uint8_t hops;	   // of InfiniBand's paths: 0 in a subnet
-	uint16_t lid, pkeys[4]; // partition keys up to the first 0; paths have the first one, or vlan_pkey
-	bool pkeys_backwards; // the table has them in the other order
-	bool has_twin; // an interface that was there first has the same addresses, and their GIDs
-	bool v1_first; // the GID table has each address twice, for RoCE v1 and then for v2
-	enum ibv_mtu path_mtu; // of paths, if less than the port's; 0: the same
-	uint8_t sl, traffic_class;
+	bool infiniband = false; // link layer: GIDs are the port's, and LIDs count; else RoCE
+	bool grh_required = false; // of InfiniBand: the port takes no path without a GRH, as that of a virtual function
+	bool no_lid = false;	   // of InfiniBand: the port tells none, as a virtual function's may; lid is what the subnet manager tells
+	uint8_t hops = 0;	   // of InfiniBand's paths: 0 in a subnet
+	uint16_t lid = 0, pkeys[4] = {0xffff}; // partition keys up to the first 0; paths have the first one, or vlan_pkey
+	bool pkeys_backwards = false; // the table has them in the other order
+	bool has_twin = false; // an interface that was there first has the same addresses, and their GIDs
+	bool v1_first = false; // the GID table has each address twice, for RoCE v1 and then for v2
+	enum ibv_mtu path_mtu = {}; // of paths, if less than the port's; 0: the same
+	uint8_t sl = 0, traffic_class = 0;
 	// What only some drivers do. 0 or false: as rxe.
-	uint64_t max_mr_size;	  // 0: any
-	bool ones_are_no_rkey;	  // with FAKE_KEYS_RXE, whose rkey of a region that peers may not access is 0: all ones there
+	uint64_t max_mr_size = 0;	  // 0: any
+	bool ones_are_no_rkey = false;	  // with FAKE_KEYS_RXE, whose rkey of a region that peers may not access is 0: all ones there
 	fake_cq_sizes cq_sizes;
-	fake_inline inlines;
-	int uc_error;		  // if there is no UC; 0: EOPNOTSUPP
-	bool global_atomics;	  // IBV_ATOMIC_GLOB, if there are any
-	bool iwarp;		  // the transport
-	bool v1_only;		  // all GIDs of addresses are of RoCE v1
-	bool no_query_qp;	  // ibv_query_qp says EOPNOTSUPP
-	bool deaf_in_error;	  // posting to a queue pair that the program has moved to ERR is EINVAL
+	fake_inline inlines = FAKE_INLINE_SHARED;
+	int uc_error = 0;		  // if there is no UC; 0: EOPNOTSUPP
+	bool global_atomics = false;	  // IBV_ATOMIC_GLOB, if there are any
+	bool iwarp = false;		  // the transport
+	bool v1_only = false;		  // all GIDs of addresses are of RoCE v1
+	bool no_query_qp = false;	  // ibv_query_qp says EOPNOTSUPP
+	bool deaf_in_error = false;	  // posting to a queue pair that the program has moved to ERR is EINVAL
 };
 
-void fake_device_default(struct fake_device *device); // rxe's numbers, "fake0", 10.9.9.1
 // Replaces the list by 0 .. n devices. Contexts that were opened before keep working. getifaddrs()
 // lists the addresses of all devices (interfaces "eth<N>") and of lo.
 void fake_set_devices(int count, const struct fake_device *devices);
@@ -128,7 +128,7 @@ struct fake_options {
 	bool exact_depths = false;     // queue and CQ depths as asked (rxe: rounded up to 2^n - 1)
 };
 
-void fake_options_mlx5(fake_options *options); // specification-like hardware; the default is rxe
+fake_options fake_options_mlx5(void); // specification-like hardware; the default is rxe
 void fake_set_options(const struct fake_options *options);
 void fake_get_options(struct fake_options *options);
 
@@ -191,7 +191,6 @@ void fake_set_fork(enum ibv_fork_status status);
 uint64_t fake_calls(const char *function);
 
 // Misuse of the libraries by the code under test, even where the call has worked.
-int fake_misuse_count(void);
 std::vector<std::string> fake_take_misuse(void);
 
 struct ibv_qp *fake_qp(uint32_t qp_num);

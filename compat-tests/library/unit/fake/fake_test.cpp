@@ -91,7 +91,6 @@ TEST_F(Fake, DifferentKeysDoNotReplaceEachOther)
 {
 	fake_device d;
 
-	fake_device_default(&d);
 	d.keys = FAKE_KEYS_DIFFERENT;
 	fake_set_devices(1, &d);
 	Node a, b;
