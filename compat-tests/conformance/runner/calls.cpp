@@ -2,6 +2,8 @@
 // Defines the functions of vipl.h. Each passes its call on to the library under test.
 #include "library.h"
 
+#include <vipl.h>
+
 // When the library under test lacks a function the caller gets `missing`. The test has failed then,
 // and its rest must be able to end.
 #define FORWARD(result, missing, name, parameters, arguments)          \

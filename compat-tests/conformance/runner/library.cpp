@@ -7,6 +7,7 @@
 #include <link.h>
 #include <mutex>
 #include <stdexcept>
+#include <vector>
 
 namespace library
 {
@@ -20,27 +21,17 @@ static std::vector<Function *> &all()
 	return list;
 }
 
-Function::Function(const char *name) : name_(name)
+Function::Function(const char *ofVipl) : name(ofVipl)
 {
 	all().push_back(this);
-}
-
-void Function::find(void *handle)
-{
-	code_ = dlsym(handle, name_);
 }
 
 void Function::fail()
 {
 	std::lock_guard<std::mutex> lock(failing);
-	if (!failed_)
-		ADD_FAILURE() << name_ << " is not exported by " << loaded;
-	failed_ = true;
-}
-
-const std::vector<Function *> &functions()
-{
-	return all();
+	if (!failed)
+		ADD_FAILURE() << name << " is not exported by " << loaded;
+	failed = true;
 }
 
 void load(const std::string &path)
@@ -51,7 +42,7 @@ void load(const std::string &path)
 	link_map *map = nullptr;
 	loaded = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && *map->l_name ? map->l_name : path;
 	for (Function *function : all())
-		function->find(handle);
+		function->code = dlsym(handle, function->name);
 }
 
 const std::string &path()
@@ -62,8 +53,8 @@ const std::string &path()
 bool exports(const std::string &name)
 {
 	for (const Function *function : all())
-		if (name == function->name())
-			return function->exported();
+		if (name == function->name)
+			return function->code;
 	return false;
 }
 
@@ -71,7 +62,7 @@ void newTest()
 {
 	std::lock_guard<std::mutex> lock(failing);
 	for (Function *function : all())
-		function->newTest();
+		function->failed = false;
 }
 
 } // namespace library

@@ -4,6 +4,8 @@
 #include "results.h"
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -55,31 +57,26 @@ void add(const Result &result)
 	      '\n');
 }
 
-static Result parsed(const std::string &text)
+static Result parsed(const std::string &line)
 {
-	std::vector<std::string> fields;
-	for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
-		end = std::min(text.find('\t', begin), text.size());
-		fields.push_back(text.substr(begin, end - begin));
-	}
-	if (fields.size() != 5)
+	std::istringstream fields(line);
+	Result result{};
+	int outcome;
+	std::getline(fields, result.test, '\t');
+	if (!(fields >> outcome >> result.ms >> result.twoHosts))
 		throw std::runtime_error("the results are damaged");
-	std::replace(fields[4].begin(), fields[4].end(), kNewline, '\n');
-	return {fields[0], static_cast<Outcome>(std::stoi(fields[1])), std::stod(fields[2]),
-		fields[3] == "1", fields[4]};
+	std::getline(fields.ignore(), result.message);
+	std::replace(result.message.begin(), result.message.end(), kNewline, '\n');
+	result.outcome = static_cast<Outcome>(outcome);
+	return result;
 }
 
 static std::vector<std::string> lines()
 {
-	std::string text;
-	char buffer[4096];
-	auto read = [&] { return pread(file, buffer, sizeof buffer, static_cast<off_t>(text.size())); };
-	for (ssize_t got; (got = read()) > 0;)
-		text.append(buffer, static_cast<size_t>(got));
+	std::ifstream text("/proc/self/fd/" + std::to_string(file)); // opened anew, so it is read from its beginning
 	std::vector<std::string> found;
-	for (size_t begin = 0, end; (end = text.find('\n', begin)) != std::string::npos;
-	     begin = end + 1)
-		found.push_back(text.substr(begin, end - begin));
+	for (std::string line; std::getline(text, line);)
+		found.push_back(line);
 	return found;
 }
 
