@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connecting: which server gets which request, and what each side learns.
 #include "harness.h"
-#include "time_limit.h"
 
 #include <memory>
 

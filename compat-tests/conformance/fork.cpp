@@ -2,7 +2,6 @@
 // Children of fork: a child has none of its parent's objects, can make its own, and does not affect the parent.
 #include "every_call.h"
 #include "notify.h"
-#include "time_limit.h"
 
 #include <atomic>
 #include <list>

@@ -2,7 +2,6 @@
 // Requests between equals that come to an end: by a timeout, by attributes that do not
 // fit, by calls, by the loss of the other end; and the results that the ends get.
 #include "peer_to_peer.h"
-#include "time_limit.h"
 
 #include <memory>
 

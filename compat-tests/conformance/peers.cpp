@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include "runner/remote.h"
-#include "time_limit.h"
 
 #include <algorithm>
 #include <arpa/inet.h>

@@ -2,7 +2,6 @@
 // Many VIs and many connections: at a time, and in a row, as a server has them: everything works, and
 // nothing remains allocated.
 #include "harness.h"
-#include "time_limit.h"
 
 #include <atomic>
 #include <condition_variable>

@@ -2,7 +2,6 @@
 // Two processes that communicate by RDMA writes alone. Each looks at the last byte of its buffer.
 // They call the library only to write, and to take completed writes.
 #include "harness.h"
-#include "time_limit.h"
 
 #include <algorithm>
 #include <atomic>

@@ -5,7 +5,6 @@
 // the running test has failed, and another process runs the remaining tests. So one faulty call does not
 // hide other results.
 #include "../harness.h"
-#include "../time_limit.h"
 #include "library.h"
 #include "options.h"
 #include "remote.h"
