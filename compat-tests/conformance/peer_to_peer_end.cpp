@@ -231,7 +231,7 @@ TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi vi(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
-		ASSERT_TRUE(isSent(vi, pool->empty(0), pool->handle(), VIP_STATUS_DESC_FLUSHED_ERROR));
+		ASSERT_TRUE(isSent(vi, pool.empty(0), pool.handle(), VIP_STATUS_DESC_FLUSHED_ERROR));
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(vi));
 	});
 }

@@ -293,6 +293,23 @@ AssertionResult Channel::call(Vi &vi)
 	return harness::call(vi, get(), host());
 }
 
+VIP_PEER(leaves)
+{
+	static auto *nic = new Nic;
+	static auto *vi = new Vi(*nic);
+	ASSERT_TRUE(test.serve(*vi));
+	test.put("connected");
+	std::string how = test.get();
+	if (how == "disconnect") {
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+	}
+	if (how == "close") {
+		EXPECT_EQ(VIP_SUCCESS, nic->close());
+	}
+	if (how != "exit")
+		test.expect("exit");
+}
+
 static std::map<std::string, Role> &roles()
 {
 	static std::map<std::string, Role> all;

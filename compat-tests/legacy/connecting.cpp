@@ -183,14 +183,13 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 	constexpr int gap = 200;
 	std::string name = freshDiscriminator();
 	std::vector<std::unique_ptr<Vi>> servers, clients;
-	std::vector<VIP_RETURN> results(count, VIP_NOT_DONE);
-	std::vector<std::thread> threads;
+	std::vector<std::future<VIP_RETURN>> results;
 	for (unsigned i = 0; i < count; i++) {
 		servers.push_back(std::make_unique<Vi>(nic));
 		clients.push_back(std::make_unique<Vi>(nic));
 	}
 	for (unsigned i = 0; i < count; i++)
-		threads.emplace_back([&, i] { results[i] = requestTo(*clients[i], name, kPatience); });
+		results.push_back(inThread([&, i] { return requestTo(*clients[i], name, kPatience); }));
 	for (unsigned i = 0; i < count; i++) {
 		letTimePass(gap);
 		testing::AssertionResult served = serve(*servers[i], name);
@@ -198,10 +197,8 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 		if (!served)
 			break;
 	}
-	for (auto &thread : threads)
-		thread.join();
-	for (VIP_RETURN result : results)
-		EXPECT_EQ(VIP_SUCCESS, result);
+	for (auto &result : results)
+		EXPECT_EQ(VIP_SUCCESS, result.get());
 }
 
 TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
@@ -210,8 +207,8 @@ TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 	     {kPatience, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
 		Vi server(nic), client(nic);
 		std::string name = freshDiscriminator();
-		VIP_RETURN requested = VIP_NOT_DONE, waited;
-		Thread requester([&] { requested = requestTo(client, name, timeout); });
+		VIP_RETURN waited;
+		auto requested = inThread([&] { return requestTo(client, name, timeout); });
 		VIP_CONN_HANDLE connection = nullptr;
 		Stopwatch watch;
 		while ((waited = waitOn(nic, name, 1, &connection)) == VIP_TIMEOUT &&
@@ -221,8 +218,7 @@ TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 		if (waited == VIP_SUCCESS) {
 			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
 		}
-		requester.join();
-		EXPECT_EQ(VIP_SUCCESS, requested);
+		EXPECT_EQ(VIP_SUCCESS, requested.get());
 	}
 }
 

@@ -16,21 +16,6 @@ namespace
 
 using Ending = NicTest;
 
-// Is connected until the test tells how to leave. It releases nothing, unless it is to do so.
-VIP_PEER(leaves)
-{
-	static auto *nic = new Nic;
-	static auto *vi = new Vi(*nic);
-	ASSERT_TRUE(test.serve(*vi));
-	test.put("connected");
-	const std::string how = test.get();
-	if (how == "disconnect") {
-		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
-	} else if (how == "close") {
-		EXPECT_EQ(VIP_SUCCESS, nic->close());
-	}
-}
-
 // Notices the end of the connection only by the VI's state, as some programs do.
 testing::AssertionResult leavesConnected(const Vi &vi)
 {
@@ -43,25 +28,26 @@ testing::AssertionResult leavesConnected(const Vi &vi)
 
 TEST_F(Ending, OfTheOtherProcessIsSeenByQueryViAloneHoweverItLeaves)
 {
-	for (const char *how : {"disconnect", "close", "exit", "kill"}) {
+	for (const std::string how : {"disconnect", "close", "exit", "kill"}) {
 		SCOPED_TRACE(how);
 		Peer peer("leaves");
 		Vi vi(nic); // no descriptor is posted
 		ASSERT_TRUE(peer.call(vi));
 		peer.channel.expect("connected");
-		if (!strcmp(how, "kill"))
+		if (how == "kill")
 			peer.kill();
 		else
 			peer.channel.put(how);
 		EXPECT_TRUE(leavesConnected(vi));
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(vi));
-		if (strcmp(how, "kill"))
+		if (how == "disconnect" || how == "close")
+			peer.channel.put("exit");
+		if (how != "kill")
 			peer.finish();
 	}
 }
 
 // The two loops by which programs empty a queue. Each returns the number of descriptors.
-using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
 constexpr unsigned kTooMany = 1000;
 
 unsigned untilThereIsNone(VIP_VI_HANDLE vi, Done done)
@@ -228,19 +214,6 @@ TEST_F(ErrorHandler, MayEndTheProcessByExitAbortOrFaultAndItsPeersAreTold)
 	}
 }
 
-// Counts the handler's calls.
-struct Calls {
-	explicit Calls(Nic &nic)
-	{
-		EXPECT_EQ(VIP_SUCCESS, VipErrorCallback(nic, this, count));
-	}
-	static void count(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *)
-	{
-		static_cast<Calls *>(context)->seen++;
-	}
-	std::atomic<int> seen{0};
-};
-
 // Does things that are not errors of the NIC: failed attempts, waits that time out, and an ordinary
 // connection.
 void doWhatFailsInOrder(Nic &nic)
@@ -267,7 +240,10 @@ TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
 {
 	Peer first("leaves"), second("leaves");
 	Nic own;
-	Calls calls(own);
+	std::atomic<int> calls{0};
+	ASSERT_EQ(VIP_SUCCESS, VipErrorCallback(own, &calls, [](VIP_PVOID context, VIP_ERROR_DESCRIPTOR *) {
+			  ++*static_cast<std::atomic<int> *>(context);
+		  }));
 	doWhatFailsInOrder(own);
 	{
 		Vi ended(own), left(own);
@@ -277,15 +253,16 @@ TEST_F(ErrorHandler, IsNotCalledInAProgramThatEndsInOrder)
 		second.channel.expect("connected");
 		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(ended));
 		first.channel.put("disconnect");
+		first.channel.put("exit");
 		first.finish();
 		EXPECT_EQ(VIP_STATE_IDLE, ended.state());
 		EXPECT_EQ(VIP_SUCCESS, VipDestroyVi(ended));
-		EXPECT_EQ(0, calls.seen) << "before its end";
+		EXPECT_EQ(0, calls) << "before its end";
 		EXPECT_EQ(VIP_SUCCESS, own.close()); // also ends the other connection
 	}
 	second.channel.put("exit");
 	second.finish();
-	EXPECT_EQ(0, calls.seen);
+	EXPECT_EQ(0, calls);
 }
 
 // A handler whose first call waits until the test lets it go on.
