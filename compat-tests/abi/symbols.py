@@ -33,10 +33,7 @@ OWNED_BY_PROGRAMS = (
 OUTLIVES_PROCESSES = r"(shm_open|mk\w*temps?|tmpfile|mkfifo|mknod|sem_open|mq_open|shmget|semget|msgget)(64)?$"
 
 problems = []
-
-
-def problem(text):
-    problems.append(text)
+problem = problems.append
 
 
 def output(*command):

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Connecting: which server gets which request, and what each side learns.
 #include "harness.h"
-#include "time_limit.h"
 
 #include <memory>
 
@@ -83,15 +82,12 @@ TEST_F(Connect, TwoThreadsWaitOnTheSameDiscriminatorAndEachGetsARequest)
 {
 	Vi servers[2] = {Vi(nic), Vi(nic)}, clients[2] = {Vi(nic), Vi(nic)};
 	std::string discriminator = freshDiscriminator();
-	testing::AssertionResult served[2] = {testing::AssertionFailure(), testing::AssertionFailure()};
-	Thread one([&] { served[0] = serve(servers[0], discriminator); });
-	Thread other([&] { served[1] = serve(servers[1], discriminator); });
+	auto one = inThread([&] { return serve(servers[0], discriminator); });
+	auto other = inThread([&] { return serve(servers[1], discriminator); });
 	EXPECT_TRUE(call(clients[0], discriminator));
 	EXPECT_TRUE(call(clients[1], discriminator));
-	one.join();
-	other.join();
-	EXPECT_TRUE(served[0]);
-	EXPECT_TRUE(served[1]);
+	EXPECT_TRUE(one.get());
+	EXPECT_TRUE(other.get());
 }
 
 // [functional: VipConnectRequest VipDisconnect] A VI can be connected and disconnected any number of times.
@@ -224,8 +220,7 @@ TEST_F(Connect, RejectedRequestIsToldSoAndTheViCanTryAgain)
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectReject(request.handle)) << "the handle is used up";
 	EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(request.handle, server)) << "the handle is used up";
 	EXPECT_EQ(VIP_STATE_IDLE, client.state());
-	VIP_DESCRIPTOR *d;
-	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
+	expectNone(VIP_NOT_DONE, VipRecvDone, client); // its receive stays posted
 	ASSERT_TRUE(harness::connect(server, client));
 	ASSERT_TRUE(pool.send(server, 1, 64));
 	EXPECT_EQ(pool.descriptor(0), takeReceive(client));

@@ -2,7 +2,7 @@
 // The time that connecting takes: no answer, late answers, and the duration of each call.
 #include "harness.h"
 
-#include <memory>
+#include <list>
 
 using namespace harness;
 
@@ -54,8 +54,7 @@ TEST_F(ConnectTime, ViOfARequestInVainKeepsItsReceivesAndTakesMore)
 	ASSERT_TRUE(pool.postReceive(client, 0, 64));
 	ASSERT_EQ(VIP_NO_MATCH, requestTo(client, freshDiscriminator(), kPatience));
 	ASSERT_TRUE(pool.postReceive(client, 1, 64));
-	VIP_DESCRIPTOR *d = nullptr;
-	EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d));
+	expectNone(VIP_NOT_DONE, VipRecvDone, client);
 	ASSERT_TRUE(harness::connect(server, client));
 	for (unsigned i : {0U, 1U}) {
 		ASSERT_TRUE(pool.send(server, 2, 64));
@@ -73,21 +72,16 @@ TEST_F(ConnectTime, WaiterOfAnotherDiscriminatorIsNoMatch)
 	changedEnd.back() ^= 1;
 	changedBegin.front() ^= 1;
 	VIP_CONN_HANDLE connection = nullptr;
-	VIP_RETURN result = VIP_NOT_DONE;
-	Thread waiter([&] { result = waitOn(nic, waited, 10000, &connection); });
-	// The requests run at once, because each takes the grace time.
-	std::vector<std::unique_ptr<Vi>> vis;
-	std::vector<std::unique_ptr<Thread>> requesters;
+	auto result = inThread([&] { return waitOn(nic, waited, 10000, &connection); });
+	std::list<Thread> requesters; // at once, because each takes the grace time
 	for (const std::string &asked : {changedEnd, changedBegin, waited + 'x', waited + '\0',
-					 waited.substr(0, waited.size() - 1), std::string()}) {
-		Vi *vi = vis.emplace_back(std::make_unique<Vi>(nic)).get();
-		requesters.push_back(std::make_unique<Thread>(
-			[vi, asked] { EXPECT_EQ(VIP_NO_MATCH, requestTo(*vi, asked, kPatience)) << asked; }));
-	}
-	for (auto &requester : requesters)
-		requester->join();
-	waiter.join();
-	EXPECT_EQ(VIP_TIMEOUT, result) << "the waiter got a request that is not for it";
+					 waited.substr(0, waited.size() - 1), std::string()})
+		requesters.emplace_back([this, asked] {
+			Vi vi(nic);
+			EXPECT_EQ(VIP_NO_MATCH, requestTo(vi, asked, kPatience)) << asked;
+		});
+	requesters.clear();
+	EXPECT_EQ(VIP_TIMEOUT, result.get()) << "the waiter got a request that is not for it";
 }
 
 // [functional: VipConnectWait] A server without a discriminator gets only requests without a discriminator.
@@ -138,8 +132,7 @@ TEST_F(ConnectTime, WaiterThatNeverAcceptsIsATimeoutAfterTheAskedTime)
 		requester.join();
 		EXPECT_EQ(VIP_TIMEOUT, requested);
 		EXPECT_EQ(VIP_STATE_IDLE, client.state());
-		VIP_DESCRIPTOR *d;
-		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(client, &d)) << "receives stay posted";
+		expectNone(VIP_NOT_DONE, VipRecvDone, client); // its receive stays posted
 		EXPECT_EQ(VIP_TIMEOUT, VipConnectAccept(connection, server)) << "the requester has given up";
 		EXPECT_EQ(VIP_STATE_IDLE, server.state());
 		EXPECT_EQ(VIP_INVALID_PARAMETER, VipConnectAccept(connection, server)) << "the handle is used up";
@@ -203,10 +196,9 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 	for (VIP_ULONG forever : {VIP_ULONG{0xFFFFFFFF}, ~VIP_ULONG{0}}) {
 		Vi server(nic), client(nic);
 		std::string discriminator = freshDiscriminator();
-		VIP_RETURN requested = VIP_NOT_DONE;
-		Thread requester([&] {
+		auto requested = inThread([&] {
 			letTimePass(100); // a wait that returns at once has returned
-			requested = requestTo(client, discriminator, forever);
+			return requestTo(client, discriminator, forever);
 		});
 		VIP_CONN_HANDLE connection = nullptr;
 		VIP_RETURN waited = waitOn(nic, discriminator, forever, &connection);
@@ -216,8 +208,7 @@ TEST_F(ConnectTime, BothFormsOfInfiniteWaitUntilTheOtherSideComes)
 			EXPECT_EQ(VIP_STATE_CONNECT_PENDING, client.state());
 			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
 		}
-		requester.join();
-		EXPECT_EQ(VIP_SUCCESS, requested);
+		EXPECT_EQ(VIP_SUCCESS, requested.get());
 	}
 }
 

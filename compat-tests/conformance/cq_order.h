@@ -3,7 +3,6 @@
 #pragma once
 
 #include "harness.h"
-#include "time_limit.h"
 
 #include <algorithm>
 #include <chrono>

@@ -31,7 +31,7 @@ class Descriptor : public PairTest
 TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
 {
 	using Pieces = std::vector<std::pair<VIP_UINT32, VIP_UINT32>>;
-	Pool pool(nic, 2, 8192, nullptr, 8);
+	Pool pool(nic, 2, 8192, {}, 8);
 	VIP_DESCRIPTOR *out = pool.empty(0), *in = pool.empty(1);
 	// The segments go from back to front: their order decides, not that of the addresses.
 	const Pieces from{{5000, 1000}, {3000, 1}, {100, 1500}, {0, 63}}, to{{4000, 7}, {1, 1994}, {6000, 2000}};
@@ -54,7 +54,7 @@ TEST_F(Descriptor, SeveralSegmentsAreGatheredAndScatteredInOrder)
 // [functional: VipPostSend VipPostRecv] Each segment may be of another region.
 TEST_F(Descriptor, SegmentsOfSeveralRegionsMakeOneMessage)
 {
-	Pool pool(nic, 2, 64, nullptr, 4);
+	Pool pool(nic, 2, 64, {}, 4);
 	Region one(nic, 4096), other(nic, 4096);
 	paint(one.data(), 100, 3);
 	paint(other.data(), 100, 4);
@@ -176,12 +176,9 @@ TEST_F(Descriptor, StaleStatusAndLengthInAPostedDescriptorAreIgnored)
 		in->CS.Length = stale;
 		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b(), in, pool.handle()));
 		EXPECT_EQ(0U, __atomic_load_n(&in->CS.Status, __ATOMIC_RELAXED) & VIP_STATUS_DONE);
-		VIP_DESCRIPTOR *d = in;
-		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d)) << "nothing was sent yet";
-		ASSERT_TRUE(harness::send(a(), out, pool.handle()));
-		ASSERT_EQ(in, takeReceive(b()));
-		EXPECT_EQ(status(VIP_STATUS_OP_SEND), statusOf(out));
-		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
+		expectNone(VIP_NOT_DONE, VipRecvDone, b()); // nothing was sent yet
+		ASSERT_TRUE(isSent(a(), out, pool.handle()));
+		ASSERT_TRUE(isReceived(b(), in));
 		EXPECT_EQ(50U, in->CS.Length);
 	}
 }
@@ -234,7 +231,7 @@ TEST_F(Descriptor, CompletedDescriptorKeepsItsSegmentsAndControl)
 TEST_F(Descriptor, ReceivePastTheEndOfItsRegionIsFineWhileNoMessageIsThatLong)
 {
 	for (unsigned before : {0U, 251U}) {
-		Pool pool(nic, 2, 4096, nullptr, 252);
+		Pool pool(nic, 2, 4096, {}, 252);
 		Region region(nic, 4096);
 		VIP_DESCRIPTOR *in = pool.empty(0);
 		for (; in->CS.SegCount < before; in->CS.SegCount++)
@@ -245,6 +242,74 @@ TEST_F(Descriptor, ReceivePastTheEndOfItsRegionIsFineWhileNoMessageIsThatLong)
 		EXPECT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(in));
 		EXPECT_TRUE(painted(pool.buffer(0), 8 * before, 8));
 		EXPECT_EQ(0, memcmp(region.data() + 4000, pool.buffer(1) + 8 * before, 64));
+	}
+}
+
+// ---- malformed ones: posting them succeeds, and their status reports the error ----
+
+class DescriptorError : public NicTest
+{
+      protected:
+	// The completed descriptor has this error bit and no other. The op bits of a malformed
+	// descriptor are not checked.
+	void expectSendFails(VIP_UINT32 error, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
+	{
+		Pair pair(nic);
+		ASSERT_TRUE(harness::send(pair.a, d, handle));
+		EXPECT_EQ(Status{error}, Status{errorOf(d)});
+	}
+	void expectReceiveFails(VIP_UINT32 error, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
+	{
+		Pool out(nic, 1, 64);
+		Pair pair(nic);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, d, handle));
+		// The library may find the error when the receive is posted or when a message comes
+		// for it.
+		ASSERT_TRUE(out.postSend(pair.a, 0, 64));
+		ASSERT_EQ(d, takeReceive(pair.b));
+		EXPECT_EQ(Status{error}, Status{errorOf(d)});
+		takeSend(pair.a);
+	}
+};
+
+// [functional: VipPostSend VipPostRecv] The reserved bits of the control field are zero. The fourth value of the
+// operation field is not an operation.
+TEST_F(DescriptorError, ReservedBitsAndOperationAreAFormatError)
+{
+	Pool pool(nic, 1, 64);
+	for (int control : {0x10, 0x100, 0x8000, 0xFFF0, VIP_CONTROL_OP_RESERVED})
+		for (bool receive : {false, true}) {
+			SCOPED_TRACE(control);
+			VIP_DESCRIPTOR *d = pool.message(0, 64);
+			d->CS.Control = static_cast<VIP_UINT16>(control);
+			if (receive)
+				expectReceiveFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
+			else
+				expectSendFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
+		}
+}
+
+// [functional: VipPostRecv] RDMA is for the send queue.
+TEST_F(DescriptorError, RdmaOnTheReceiveQueueIsAFormatError)
+{
+	Pool pool(nic, 1, 64);
+	for (auto operation : {VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
+		SCOPED_TRACE(operation);
+		VIP_DESCRIPTOR *d = pool.write(0, 32, pool.buffer(0) + 32, pool.handle());
+		d->CS.Control = static_cast<VIP_UINT16>(operation);
+		expectReceiveFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
+	}
+}
+
+// [functional: VipPostSend] RDMA begins with an address segment.
+TEST_F(DescriptorError, RdmaWithoutAnAddressSegmentIsAFormatError)
+{
+	Pool pool(nic, 1, 64);
+	for (auto operation : {VIP_CONTROL_OP_RDMAWRITE, VIP_CONTROL_OP_RDMAREAD}) {
+		SCOPED_TRACE(operation);
+		VIP_DESCRIPTOR *d = pool.empty(0);
+		d->CS.Control = static_cast<VIP_UINT16>(operation);
+		expectSendFails(VIP_STATUS_FORMAT_ERROR, d, pool.handle());
 	}
 }
 

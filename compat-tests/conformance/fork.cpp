@@ -2,7 +2,6 @@
 // Children of fork: a child has none of its parent's objects, can make its own, and does not affect the parent.
 #include "every_call.h"
 #include "notify.h"
-#include "time_limit.h"
 
 #include <atomic>
 #include <list>
@@ -14,14 +13,9 @@ using namespace harness;
 namespace
 {
 
-class Fork : public PairTest
+class Fork : public HandlerTest
 {
       protected:
-	void TearDown() override
-	{
-		PairTest::TearDown();
-		nic.close(); // no handler runs after it
-	}
 	// The result of the child's body is its exit status, 0 for success. The child of a process
 	// with threads must not write the test's output.
 	pid_t startChild(const std::function<int()> &body)

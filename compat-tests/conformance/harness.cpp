@@ -109,18 +109,15 @@ void Errors::handler(VIP_PVOID context, VIP_ERROR_DESCRIPTOR *error)
 	auto *self = static_cast<Errors *>(context);
 	std::lock_guard<std::mutex> lock(self->mutex_);
 	self->seen_.push_back(*error);
-	self->changed_.notify_all();
 }
 
 size_t Errors::count(VIP_VI_HANDLE vi)
 {
-	std::lock_guard<std::mutex> lock(mutex_);
 	return of(vi).size();
 }
 
 size_t Errors::count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code)
 {
-	std::lock_guard<std::mutex> lock(mutex_);
 	size_t found = 0;
 	for (const auto &error : of(vi))
 		found += error.ErrorCode == code;
@@ -129,12 +126,12 @@ size_t Errors::count(VIP_VI_HANDLE vi, VIP_ERROR_CODE code)
 
 bool Errors::reaches(VIP_VI_HANDLE vi, size_t count, VIP_ULONG ms)
 {
-	std::unique_lock<std::mutex> lock(mutex_);
-	return changed_.wait_for(lock, std::chrono::milliseconds(ms), [&] { return of(vi).size() >= count; });
+	return eventually([&] { return of(vi).size() >= count; }, ms);
 }
 
-std::vector<VIP_ERROR_DESCRIPTOR> Errors::of(VIP_VI_HANDLE vi) const
+std::vector<VIP_ERROR_DESCRIPTOR> Errors::of(VIP_VI_HANDLE vi)
 {
+	std::lock_guard<std::mutex> lock(mutex_);
 	std::vector<VIP_ERROR_DESCRIPTOR> found;
 	for (const auto &error : seen_)
 		if (error.ViHandle == vi)
@@ -144,7 +141,6 @@ std::vector<VIP_ERROR_DESCRIPTOR> Errors::of(VIP_VI_HANDLE vi) const
 
 VIP_ERROR_DESCRIPTOR Errors::first(VIP_VI_HANDLE vi)
 {
-	std::lock_guard<std::mutex> lock(mutex_);
 	return of(vi).at(0);
 }
 
@@ -258,12 +254,12 @@ VIP_MEM_ATTRIBUTES memory(VIP_PROTECTION_HANDLE tag, VIP_BOOLEAN rdmaWrite, VIP_
 	return attributes;
 }
 
-Region::Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES *attributes)
+Region::Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes)
     : nic_(nic), size_((bytes + 4095) / 4096 * 4096),
       data_(static_cast<VIP_UCHAR *>(aligned_alloc(4096, size_)))
 {
 	memset(data_, 0, size_);
-	VIP_RETURN result = VipRegisterMem(nic, data_, size_, attributes, &handle_);
+	VIP_RETURN result = VipRegisterMem(nic, data_, size_, &attributes, &handle_);
 	EXPECT_EQ(VIP_SUCCESS, result) << size_ << " bytes";
 	registered_ = result == VIP_SUCCESS;
 }
@@ -281,17 +277,20 @@ Region::~Region()
 	nic_.freeLater(data_);
 }
 
-Pool::Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES *attributes, size_t segments)
-    : Region(nic,
-	     slots * ((sizeof(VIP_CONTROL_SEGMENT) + segments * sizeof(VIP_DESCRIPTOR_SEGMENT) +
-		       63) / 64 *
-			      64 +
-		      (bytes + 63) / 64 * 64),
-	     attributes),
-      room_(slots), descriptorBytes_((sizeof(VIP_CONTROL_SEGMENT) +
-				      segments * sizeof(VIP_DESCRIPTOR_SEGMENT) + 63) /
-				     64 * 64),
-      bufferBytes_((bytes + 63) / 64 * 64)
+// Descriptors and buffers begin at multiples of 64.
+static size_t rounded(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+static size_t descriptorBytes(size_t segments)
+{
+	return rounded(sizeof(VIP_CONTROL_SEGMENT) + segments * sizeof(VIP_DESCRIPTOR_SEGMENT));
+}
+
+Pool::Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES attributes, size_t segments)
+    : Region(nic, slots * (descriptorBytes(segments) + rounded(bytes)), attributes), room_(slots),
+      descriptorBytes_(descriptorBytes(segments)), bufferBytes_(rounded(bytes))
 {
 }
 

@@ -11,7 +11,6 @@
 #include <gtest/gtest.h>
 #include <vipl.h>
 
-#include <condition_variable>
 #include <cstddef>
 #include <functional>
 #include <future>
@@ -67,9 +66,8 @@ class Errors
 	VIP_ERROR_DESCRIPTOR first(VIP_VI_HANDLE vi);
 
       private:
-	std::vector<VIP_ERROR_DESCRIPTOR> of(VIP_VI_HANDLE vi) const;
+	std::vector<VIP_ERROR_DESCRIPTOR> of(VIP_VI_HANDLE vi);
 	std::mutex mutex_;
-	std::condition_variable changed_;
 	std::vector<VIP_ERROR_DESCRIPTOR> seen_;
 };
 
@@ -130,10 +128,7 @@ class NicTest : public testing::Test
 class Region
 {
       public:
-	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES *attributes = nullptr);
-	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes) : Region(nic, bytes, &attributes)
-	{
-	}
+	Region(Nic &nic, size_t bytes, VIP_MEM_ATTRIBUTES attributes = {});
 	~Region();
 	Region(const Region &) = delete;
 	Region &operator=(const Region &) = delete;
@@ -170,12 +165,7 @@ enum class Mode { Polling, Waiting };
 class Pool : public Region
 {
       public:
-	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES *attributes = nullptr,
-	     size_t segments = 2);
-	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES attributes, size_t segments = 2)
-	    : Pool(nic, slots, bytes, &attributes, segments)
-	{
-	}
+	Pool(Nic &nic, size_t slots, size_t bytes, VIP_MEM_ATTRIBUTES attributes = {}, size_t segments = 2);
 	VIP_DESCRIPTOR *descriptor(size_t slot) const;
 	VIP_UCHAR *buffer(size_t slot) const;
 	// Makes the slot's descriptor a send or receive of one segment: the first `length` bytes of its
@@ -255,6 +245,9 @@ class Vi
 // long.
 VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
 VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode = Mode::Waiting);
+// The queue has no descriptor to take: it is empty (VIP_DESCRIPTOR_ERROR), or its head is not done (VIP_NOT_DONE).
+using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
+void expectNone(VIP_RETURN wanted, Done done, VIP_VI_HANDLE vi);
 // Posts the send and returns the completed descriptor.
 VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle,
 		     Mode mode = Mode::Waiting);
@@ -466,6 +459,8 @@ struct RoleRegistration {
 };
 Role findRole(const std::string &name);
 
+// The role "leaves" accepts a connection, and ends in the way that the test orders: "disconnect" or "close" the NIC, and
+// then "exit". It releases nothing else, because tests of it are about that.
 #define VIP_PEER(name)                                                          \
 	static void name(harness::Channel &test);                               \
 	static const harness::RoleRegistration name##Registration{#name, name}; \

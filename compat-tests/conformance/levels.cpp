@@ -293,7 +293,7 @@ TEST_F(Levels, ReceptionEachOfSeveralSendsIsDoneWhenItsDataIsInTheReceiversMemor
 {
 	atEach(nic, {kReception}, [&](VIP_RELIABILITY_LEVEL level) {
 		Pair pair(nic, ofLevel(level, most()));
-		Pool receives(nic, kCount, most(), nullptr, 3), sends(nic, kCount, most());
+		Pool receives(nic, kCount, most(), {}, 3), sends(nic, kCount, most());
 		for (unsigned i = 0; i < kCount; i++) {
 			VIP_DESCRIPTOR *d = receives.empty(i);
 			d->CS.SegCount = 3; // three adjacent segments

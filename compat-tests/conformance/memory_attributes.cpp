@@ -169,7 +169,7 @@ TEST_F(MemoryAttributes, ChangeThatFailsChangesNothing)
 	makeTag(nic);
 	VIP_PROTECTION_HANDLE separate = makeTag(nic);
 	VIP_MEM_ATTRIBUTES open = memory(separate, VIP_TRUE), wrong = memory(&open);
-	Region region(nic, 4096, &open);
+	Region region(nic, 4096, open);
 	EXPECT_EQ(VIP_INVALID_PTAG, set(region, wrong));
 	if (!nic.attributes().RDMAReadSupport) {
 		EXPECT_EQ(VIP_INVALID_RDMAREAD, set(region, memory(nullptr, VIP_FALSE, VIP_TRUE)));
@@ -187,7 +187,7 @@ TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 	for (VIP_PROTECTION_HANDLE of : {VIP_PROTECTION_HANDLE{nullptr}, makeTag(nic)}) {
 		for (VIP_BOOLEAN write : {VIP_FALSE, VIP_TRUE}) {
 			VIP_MEM_ATTRIBUTES attributes = memory(of, write);
-			Region region(nic, 4096, &attributes);
+			Region region(nic, 4096, attributes);
 			EXPECT_EQ(VIP_SUCCESS, set(region, attributes));
 			expectAttributes(region, attributes);
 			EXPECT_EQ(write ? kWritten : kNotWritten, writeInto(region, of));
@@ -201,7 +201,7 @@ TEST_F(MemoryAttributes, ThatAreTheSameMayBeSet)
 TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 {
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE), closed = memory(nullptr);
-	Region region(nic, 4096, &open), same(nic, 4096, &open);
+	Region region(nic, 4096, open), same(nic, 4096, open);
 	VIP_MEM_HANDLE other = 0;
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, region.data(), 4096, &open, &other));
 	EXPECT_EQ(kWritten, writeInto(region, nullptr));
@@ -329,7 +329,7 @@ TEST_F(MemoryAttributes, RightThatStaysIsNeverRefused)
 	constexpr unsigned count = 3000;
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE);
 	VIP_PROTECTION_HANDLE alias = makeTag(nic); // an alias of the default tag
-	Region region(nic, 4096, &open);
+	Region region(nic, 4096, open);
 	Pool pool(nic, 1, 64);
 	Pair pair(nic, writable());
 	Changer changer([&](unsigned i) {

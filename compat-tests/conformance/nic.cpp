@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <dirent.h>
+#include <filesystem>
 
 using namespace harness;
 
@@ -13,14 +13,8 @@ namespace
 
 size_t entriesOf(const char *directory)
 {
-	size_t count = 0;
-	DIR *dir = opendir(directory);
-	if (!dir)
-		throw std::runtime_error(std::string("cannot read ") + directory);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
+	using std::filesystem::directory_iterator;
+	return static_cast<size_t>(std::distance(directory_iterator(directory), directory_iterator()));
 }
 
 class NicHandle : public NicTest

@@ -53,9 +53,7 @@ class Calls
 	}
 	bool reach(size_t count, VIP_ULONG ms = kPatience)
 	{
-		std::unique_lock<std::mutex> lock(mutex_);
-		return changed_.wait_for(lock, std::chrono::milliseconds(ms),
-					 [&] { return calls_.size() >= count; });
+		return eventually([&] { return this->count() >= count; }, ms);
 	}
 	size_t count()
 	{
@@ -79,7 +77,6 @@ class Calls
 		}
 		std::lock_guard<std::mutex> lock(mutex_);
 		calls_.push_back(call);
-		changed_.notify_all();
 	}
 	void set(Work work)
 	{
@@ -89,39 +86,32 @@ class Calls
 	std::shared_mutex working_;
 	Work work_;
 	std::mutex mutex_;
-	std::condition_variable changed_;
 	std::vector<Call> calls_;
 };
 
-// A thread waits here until another thread opens the gate.
-class Gate
+// For tests of handlers that use what the test has.
+class HandlerTest : public PairTest
 {
-      public:
+      protected:
+	void TearDown() override
+	{
+		PairTest::TearDown();
+		nic.close(); // no handler runs after it
+	}
+};
+
+// A thread waits here until another thread opens the gate.
+struct Gate {
 	void pass()
 	{
-		std::unique_lock<std::mutex> lock(mutex_);
-		arrived_ = true;
-		changed_.notify_all();
-		EXPECT_TRUE(changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
-					      [&] { return open_; }));
+		arrived = true;
+		EXPECT_TRUE(eventually([&] { return open.load(); }));
 	}
-	bool someoneArrives()
+	bool someoneArrives() const
 	{
-		std::unique_lock<std::mutex> lock(mutex_);
-		return changed_.wait_for(lock, std::chrono::milliseconds(kPatience),
-					 [&] { return arrived_; });
+		return eventually([&] { return arrived.load(); });
 	}
-	void open()
-	{
-		std::lock_guard<std::mutex> lock(mutex_);
-		open_ = true;
-		changed_.notify_all();
-	}
-
-      private:
-	std::mutex mutex_;
-	std::condition_variable changed_;
-	bool arrived_ = false, open_ = false;
+	std::atomic<bool> arrived{false}, open{false};
 };
 
 // `ask` asks for handlers, and completes what they wait for. They wait at a gate after that work. `destroy` has to
@@ -145,7 +135,7 @@ inline void expectWaitsForTheHandler(Calls &calls, const std::function<void()> &
 	});
 	letTimePass(kQuiet);
 	EXPECT_FALSE(over);
-	gate.open();
+	gate.open = true;
 	destroys.join();
 	letTimePass(kQuiet); // a handler that runs now is noticed
 }

@@ -13,16 +13,8 @@ namespace
 class NotifyCq : public NicTest
 {
       protected:
-	void SetUp() override
-	{
-		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
-		cq = makeCq(nic, 16);
-		vi = makeVi(nic, cq);
-		pool = std::make_unique<Pool>(nic, 32, 64);
-	}
 	void TearDown() override
 	{
-		pool.reset();
 		nic.close(); // no handler runs after it
 	}
 	VIP_RETURN notify()
@@ -32,17 +24,11 @@ class NotifyCq : public NicTest
 	// The VI is idle, so the send is done at once, flushed.
 	void flushSend(size_t slot)
 	{
-		ASSERT_TRUE(pool->postSend(vi, slot, 64));
+		ASSERT_TRUE(pool.postSend(vi, slot, 64));
 	}
-	void expectEmpty()
-	{
-		VIP_VI_HANDLE named;
-		VIP_BOOLEAN receive;
-		EXPECT_EQ(VIP_NOT_DONE, VipCQDone(cq, &named, &receive));
-	}
-	VIP_CQ_HANDLE cq = nullptr;
-	VIP_VI_HANDLE vi = nullptr;
-	std::unique_ptr<Pool> pool;
+	Cq cq{nic, 16};
+	const VIP_VI_HANDLE vi = makeVi(nic, cq);
+	Pool pool{nic, 32, 64};
 	Calls calls;
 };
 
@@ -52,17 +38,17 @@ class NotifyCq : public NicTest
 TEST_F(NotifyCq, TakesTheEntryAndLeavesTheDescriptorToTheHandler)
 {
 	Vi to(nic, reliable(), nullptr, cq), from(nic);
-	ASSERT_TRUE(pool->postReceive(to, 0, 64));
+	ASSERT_TRUE(pool.postReceive(to, 0, 64));
 	ASSERT_TRUE(harness::connect(to, from));
 	auto work = calls.each([&](const Calls::Call &call) {
-		expectEmpty();
+		EXPECT_TRUE(cq.isEmpty());
 		VIP_DESCRIPTOR *d = nullptr;
 		EXPECT_EQ(VIP_SUCCESS, VipRecvDone(call.vi, &d));
-		EXPECT_EQ(pool->descriptor(0), d);
+		EXPECT_EQ(pool.descriptor(0), d);
 	});
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	EXPECT_FALSE(calls.reach(1, kQuiet)) << "nothing is done yet";
-	ASSERT_TRUE(pool->send(from, 1, 64));
+	ASSERT_TRUE(pool.send(from, 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_NIC_HANDLE{nic}, calls[0].nic);
 	EXPECT_EQ(VIP_VI_HANDLE{to}, calls[0].vi);
@@ -78,10 +64,10 @@ TEST_F(NotifyCq, OfAnEntryThatIsThereAlreadyCallsTheHandlerAtOnce)
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(vi, calls[0].vi);
 	EXPECT_FALSE(calls[0].isReceive);
-	expectEmpty();
+	EXPECT_TRUE(cq.isEmpty());
 	VIP_DESCRIPTOR *d = nullptr;
 	EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(vi, &d));
-	EXPECT_EQ(pool->descriptor(0), d) << "the descriptor is the handler's to take";
+	EXPECT_EQ(pool.descriptor(0), d) << "the descriptor is the handler's to take";
 }
 
 // [functional: VipCQNotify VipCQDone] Several handlers may wait on a completion queue; they are called in the order of
@@ -95,7 +81,7 @@ TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
 		works.emplace_back(own[i], [&, i](const Calls::Call &call) {
 			VIP_DESCRIPTOR *d = nullptr;
 			EXPECT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(call.vi, &d));
-			EXPECT_EQ(pool->descriptor(i), d);
+			EXPECT_EQ(pool.descriptor(i), d);
 		});
 		ASSERT_EQ(VIP_SUCCESS, VipCQNotify(cq, &own[i], Calls::ofCq));
 	}
@@ -108,7 +94,7 @@ TEST_F(NotifyCq, SeveralOutstandingServeOneEntryEachInOrder)
 		VIP_BOOLEAN receive;
 		EXPECT_EQ(VIP_SUCCESS, VipCQDone(cq, &named, &receive));
 	}
-	expectEmpty();
+	EXPECT_TRUE(cq.isEmpty());
 	for (Calls &each : own)
 		EXPECT_EQ(1U, each.count());
 }
@@ -151,7 +137,7 @@ TEST_F(NotifyCq, EntriesOfADestroyedViCallNobodyAndTheHandlerGoesOnWaiting)
 	ASSERT_EQ(VIP_SUCCESS, notify());
 	EXPECT_FALSE(calls.reach(1, kQuiet));
 	Vi next(nic, reliable(), cq, nullptr);
-	ASSERT_TRUE(pool->postSend(next, 1, 64));
+	ASSERT_TRUE(pool.postSend(next, 1, 64));
 	ASSERT_TRUE(calls.reach(1));
 	EXPECT_EQ(VIP_VI_HANDLE{next}, calls[0].vi);
 }

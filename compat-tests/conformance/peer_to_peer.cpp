@@ -247,8 +247,8 @@ TEST_F(PeerToPeer, ReceivesPostedWhilePendingAreUsedInOrder)
 		VIP_DESCRIPTOR *meanwhile = postReceive(one, 1);
 		ASSERT_EQ(VIP_SUCCESS, ask(two, other, own));
 		ASSERT_EQ(VIP_SUCCESS, outcome(two));
-		ASSERT_TRUE(pool->send(two, 2, 1));
-		ASSERT_TRUE(pool->send(two, 2, 2));
+		ASSERT_TRUE(pool.send(two, 2, 1));
+		ASSERT_TRUE(pool.send(two, 2, 2));
 		EXPECT_EQ(before, takeReceive(one));
 		EXPECT_EQ(1U, before->CS.Length);
 		EXPECT_EQ(meanwhile, takeReceive(one));

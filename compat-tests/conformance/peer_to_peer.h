@@ -68,12 +68,6 @@ struct Equal : Peer {
 class EqualsTest : public NicTest
 {
       protected:
-	void SetUp() override
-	{
-		NicTest::SetUp();
-		if (!HasFatalFailure())
-			pool = std::make_unique<Pool>(nic, 4, 64);
-	}
 	// `one` has requested `other`, which requests `one` now. The outcome of both is `wanted`.
 	static void expectMeeting(Vi &one, const std::string &itsName, Vi &other, const std::string &othersName,
 				  VIP_RETURN wanted = VIP_SUCCESS)
@@ -92,17 +86,16 @@ class EqualsTest : public NicTest
 	void expectAsBefore(Vi &vi, VIP_DESCRIPTOR *receive)
 	{
 		EXPECT_EQ(VIP_STATE_IDLE, vi.state());
-		VIP_DESCRIPTOR *d;
-		EXPECT_EQ(VIP_NOT_DONE, VipRecvDone(vi, &d)) << "receives stay posted";
+		expectNone(VIP_NOT_DONE, VipRecvDone, vi);
 		Vi other(nic, vi.attributes());
 		ASSERT_NO_FATAL_FAILURE(connectEquals(vi, other));
-		ASSERT_TRUE(harness::send(other, pool->empty(3), pool->handle()));
+		ASSERT_TRUE(harness::send(other, pool.empty(3), pool.handle()));
 		EXPECT_EQ(receive, takeReceive(vi));
 	}
 	VIP_DESCRIPTOR *postReceive(Vi &vi, size_t slot = 0)
 	{
-		VIP_DESCRIPTOR *d = pool->message(slot, 64);
-		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(vi, d, pool->handle()));
+		VIP_DESCRIPTOR *d = pool.message(slot, 64);
+		EXPECT_EQ(VIP_SUCCESS, VipPostRecv(vi, d, pool.handle()));
 		return d;
 	}
 	// Runs the body for an end with the lesser name, and for an end with the greater name.
@@ -121,7 +114,7 @@ class EqualsTest : public NicTest
 	{
 		return hostAddress(nic, {"\xC0\0\2\1", 4});
 	}
-	std::unique_ptr<Pool> pool;
+	Pool pool{nic, 4, 64};
 };
 
 } // namespace peer_to_peer

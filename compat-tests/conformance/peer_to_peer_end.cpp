@@ -2,7 +2,6 @@
 // Requests between equals that come to an end: by a timeout, by attributes that do not
 // fit, by calls, by the loss of the other end; and the results that the ends get.
 #include "peer_to_peer.h"
-#include "time_limit.h"
 
 #include <memory>
 
@@ -232,7 +231,7 @@ TEST_F(PeerToPeerEnd, SendOfAPendingViIsFlushed)
 	eitherWay([&](const std::string &own, const std::string &other) {
 		Vi vi(nic);
 		ASSERT_EQ(VIP_SUCCESS, ask(vi, own, other));
-		ASSERT_TRUE(isSent(vi, pool->empty(0), pool->handle(), VIP_STATUS_DESC_FLUSHED_ERROR));
+		ASSERT_TRUE(isSent(vi, pool.empty(0), pool.handle(), VIP_STATUS_DESC_FLUSHED_ERROR));
 		EXPECT_EQ(VIP_NOT_DONE, outcomeSoFar(vi));
 	});
 }

@@ -3,7 +3,6 @@
 #include "harness.h"
 
 #include "runner/remote.h"
-#include "time_limit.h"
 
 #include <algorithm>
 #include <arpa/inet.h>
@@ -292,6 +291,23 @@ AssertionResult Channel::serve(Vi &vi)
 AssertionResult Channel::call(Vi &vi)
 {
 	return harness::call(vi, get(), host());
+}
+
+VIP_PEER(leaves)
+{
+	static auto *nic = new Nic;
+	static auto *vi = new Vi(*nic);
+	ASSERT_TRUE(test.serve(*vi));
+	test.put("connected");
+	std::string how = test.get();
+	if (how == "disconnect") {
+		EXPECT_EQ(VIP_SUCCESS, VipDisconnect(*vi));
+	}
+	if (how == "close") {
+		EXPECT_EQ(VIP_SUCCESS, nic->close());
+	}
+	if (how != "exit")
+		test.expect("exit");
 }
 
 static std::map<std::string, Role> &roles()

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <optional>
 
 using namespace harness;
 
@@ -18,23 +17,11 @@ class RdmaWrite : public PairTest
 	RdmaWrite() : PairTest(writable())
 	{
 	}
-	void SetUp() override
-	{
-		ASSERT_NO_FATAL_FAILURE(PairTest::SetUp());
-		target_.emplace(nic, 128 * 1024, memory(nullptr, VIP_TRUE));
-	}
-	Region &target()
-	{
-		return *target_;
-	}
-
 	testing::AssertionResult written(VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle)
 	{
 		return isSent(a(), d, handle, VIP_STATUS_OP_RDMA_WRITE);
 	}
-
-      private:
-	std::optional<Region> target_;
+	Region target{nic, 128 * 1024, memory(nullptr, VIP_TRUE)};
 };
 
 // The write is refused: its status says so, and the connection is broken at both ends.
@@ -51,17 +38,17 @@ TEST_F(RdmaWrite, WhenTheLastByteHasArrivedAllHave)
 	Pool pool(nic, 1, most);
 	for (VIP_UINT32 size : {1U, 2U, 64U, 1024U, 1025U, 5000U, 32768U, most}) {
 		for (unsigned round = 0; round < 4; round++) {
-			std::fill_n(target().data(), most + 1, VIP_UCHAR{0});
+			std::fill_n(target.data(), most + 1, VIP_UCHAR{0});
 			paint(pool.buffer(0), size, round);
 			pool.buffer(0)[size - 1] = 0xFF;
-			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.write(0, size, target()), pool.handle()));
-			auto *last = const_cast<const volatile VIP_UCHAR *>(target().data() + size - 1);
+			ASSERT_EQ(VIP_SUCCESS, VipPostSend(a(), pool.write(0, size, target), pool.handle()));
+			auto *last = const_cast<const volatile VIP_UCHAR *>(target.data() + size - 1);
 			Stopwatch watch;
 			while (*last != 0xFF)
 				ASSERT_LT(watch.ms(), kPatience) << size << " bytes did not arrive";
 			std::atomic_thread_fence(std::memory_order_acquire);
-			ASSERT_TRUE(painted(target().data(), size - 1, round));
-			EXPECT_EQ(0, target().data()[size]) << "behind the write";
+			ASSERT_TRUE(painted(target.data(), size - 1, round));
+			EXPECT_EQ(0, target.data()[size]) << "behind the write";
 			ASSERT_TRUE(isDone(a(), pool.descriptor(0), VIP_STATUS_OP_RDMA_WRITE));
 		}
 	}
@@ -73,11 +60,11 @@ TEST_F(RdmaWrite, WithoutImmediateDataNoReceiveIsUsedUp)
 	Pool pool(nic, 2, 64);
 	ASSERT_TRUE(pool.postReceive(b(), 1, 64));
 	paint(pool.buffer(0), 64, 1);
-	ASSERT_TRUE(written(pool.write(0, 64, target()), pool.handle()));
+	ASSERT_TRUE(written(pool.write(0, 64, target), pool.handle()));
 	ASSERT_TRUE(pool.send(a(), 0, 33));
 	ASSERT_TRUE(isReceived(b(), pool.descriptor(1)));
 	EXPECT_EQ(33U, pool.descriptor(1)->CS.Length);
-	EXPECT_TRUE(painted(target().data(), 64, 1)) << "a later message arrived before the write";
+	EXPECT_TRUE(painted(target.data(), 64, 1)) << "a later message arrived before the write";
 }
 
 // [functional: VipPostSend VipPostRecv] An RDMA write with immediate data may be of nothing, and the receive that it
@@ -86,7 +73,7 @@ TEST_F(RdmaWrite, WithImmediateDataAReceiveWithoutSegmentsWillDo)
 {
 	Pool pool(nic, 2, 64);
 	for (VIP_UINT32 length : {64U, 0U}) {
-		VIP_DESCRIPTOR *in = pool.empty(1), *out = setImmediate(pool.write(0, length, target()), 5 + length);
+		VIP_DESCRIPTOR *in = pool.empty(1), *out = setImmediate(pool.write(0, length, target), 5 + length);
 		if (!length)
 			out->CS.SegCount = 1; // the address segment only
 		in->CS.Length = 99;
@@ -103,12 +90,12 @@ TEST_F(RdmaWrite, OfLengthZeroWithoutImmediateDataIsDoneAndChangesNothing)
 {
 	Pool pool(nic, 1, 64);
 	paint(pool.buffer(0), 64, 1);
-	VIP_DESCRIPTOR *d = pool.write(0, 0, target());
+	VIP_DESCRIPTOR *d = pool.write(0, 0, target);
 	for (VIP_UINT16 segments : {VIP_UINT16{1}, VIP_UINT16{2}}) {
 		d->CS.SegCount = segments;
 		ASSERT_TRUE(written(d, pool.handle()));
 	}
-	EXPECT_TRUE(untouched(target().data(), 4096));
+	EXPECT_TRUE(untouched(target.data(), 4096));
 	EXPECT_EQ(VIP_STATE_CONNECTED, b().state());
 }
 
@@ -118,13 +105,13 @@ TEST_F(RdmaWrite, ThroughEachOfTwoHandlesOfTheSameMemoryUpToTheLastByte)
 {
 	VIP_MEM_ATTRIBUTES attributes = memory(nullptr, VIP_TRUE);
 	VIP_MEM_HANDLE other = 0;
-	VIP_UCHAR *within = target().data() + 100, *end = within + 4000 - 64,
-		  *last = target().data() + target().size() - 64;
+	VIP_UCHAR *within = target.data() + 100, *end = within + 4000 - 64,
+		  *last = target.data() + target.size() - 64;
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, within, 4000, &attributes, &other));
 	Pool pool(nic, 1, 64);
 	paint(pool.buffer(0), 64, 1);
 	EXPECT_TRUE(written(pool.write(0, 64, end, other), pool.handle()));
-	EXPECT_TRUE(written(pool.write(0, 64, last, target().handle()), pool.handle()));
+	EXPECT_TRUE(written(pool.write(0, 64, last, target.handle()), pool.handle()));
 	EXPECT_TRUE(eventually([&] { return painted(end, 64, 1); }));
 	EXPECT_TRUE(eventually([&] { return painted(last, 64, 1); }));
 	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, within, other));
@@ -141,8 +128,8 @@ TEST_F(RdmaWrite, ThatTheTargetsViOrRegionDoesNotAllowIsRefused)
 	atEach(nic, {VIP_SERVICE_RELIABLE_DELIVERY, VIP_SERVICE_RELIABLE_RECEPTION}, [&](VIP_RELIABILITY_LEVEL level) {
 		Pair open(nic, writable(ofLevel(level))), closed(nic, ofLevel(level));
 		expectRefused(open.a, open.b, pool.write(0, 65536, shut), pool.handle());
-		expectRefused(closed.a, closed.b, pool.write(0, 65536, target()), pool.handle());
-		for (const Region *region : {&shut, &target()})
+		expectRefused(closed.a, closed.b, pool.write(0, 65536, target), pool.handle());
+		for (const Region *region : {&shut, &target})
 			EXPECT_TRUE(untouched(region->data(), 65536));
 	});
 }
@@ -156,8 +143,8 @@ TEST_F(RdmaWrite, FromAViWithoutEnableRdmaWriteIsFine)
 	Vi initiator(nic, reliable()), open(nic, writable());
 	ASSERT_TRUE(harness::connect(open, initiator));
 	paint(pool.buffer(0), 64, 1);
-	ASSERT_TRUE(isSent(initiator, pool.write(0, 64, target()), pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
-	EXPECT_TRUE(eventually([&] { return painted(target().data(), 64, 1); }));
+	ASSERT_TRUE(isSent(initiator, pool.write(0, 64, target), pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
+	EXPECT_TRUE(eventually([&] { return painted(target.data(), 64, 1); }));
 }
 
 // [functional: VipPostSend VipSendDone] Sends behind a refused RDMA write are flushed.
@@ -166,7 +153,7 @@ TEST_F(RdmaWrite, ThatWasRefusedFlushesWhatFollowsIt)
 	Pool pool(nic, 3, 64);
 	VIP_DESCRIPTOR *receive = pool.message(2, 64), *d = nullptr;
 	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(a(), receive, pool.handle()));
-	expectRefused(a(), b(), pool.write(0, 64, target().data(), 0), pool.handle());
+	expectRefused(a(), b(), pool.write(0, 64, target.data(), 0), pool.handle());
 	ASSERT_TRUE(pool.postSend(a(), 1, 64));
 	ASSERT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(a(), &d));
 	EXPECT_EQ(pool.descriptor(1), d);

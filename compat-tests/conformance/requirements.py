@@ -100,13 +100,18 @@ def quoted(text):
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def tables(functions, requirements):
+    """Returns the two tables of runner/requirements.cpp."""
+    lines = ["static const std::vector<Function> functionTable = {"]
+    lines += ["\t{%s, Level::%s}," % (quoted(name), level.capitalize()) for name, level in functions.items()]
+    lines += ["};", "static const std::vector<Requirement> requirementTable = {"]
+    for test, level, *texts in requirements:
+        lines.append("\t{%s, Level::%s, %s, %s, %s}," % (quoted(test), level.capitalize(), *map(quoted, texts)))
+    return "\n".join(lines) + "\n};\n"
+
+
 def source(requirements):
-    lines = ["// Made from the tests by requirements.py."]
-    lines += ["VIA_FUNCTION(%s, %s)" % (name, level.capitalize()) for name, level in LEVEL_OF.items()]
-    for r in requirements:
-        texts = tuple(map(quoted, (r.test, " ".join(r.functions), r.sentence, r.chapter)))
-        lines.append("VIA_REQUIREMENT(%s, %s, %s, %s, %s)" % (texts[0], r.level.capitalize(), *texts[1:]))
-    return "\n".join(lines) + "\n"
+    return tables(LEVEL_OF, ((r.test, r.level, " ".join(r.functions), r.sentence, r.chapter) for r in requirements))
 
 
 def document(requirements):
@@ -114,12 +119,18 @@ def document(requirements):
     for level in LEVELS:
         functions = [name for name, of in LEVEL_OF.items() if included(of, level)]
         lines.append("| %s | %d | %d |" % (title(level), len(tests_of(requirements, level)), len(functions)))
-    chapter = None
-    for r in requirements:
-        if r.chapter != chapter:
-            chapter = r.chapter
-            lines += ["", "### " + chapter, "", "| what a library does | level | test |", "| --- | --- | --- |"]
-        lines.append("| %s | %s | `%s` |" % (r.sentence.replace("|", "\\|"), title(r.level), r.test))
+    rows = ((r.chapter, r.sentence, title(r.level), "`%s`" % r.test) for r in requirements)
+    return "\n".join(lines) + "\n" + chapters(["what a library does", "level", "test"], rows)
+
+
+def chapters(head, rows):
+    """Returns a table for each chapter. A row begins with its chapter and a sentence."""
+    lines, chapter = [], None
+    for now, sentence, *others in rows:
+        if now != chapter:
+            chapter = now
+            lines += ["", "### " + chapter, "", "| %s |" % " | ".join(head), "|" + " --- |" * len(head)]
+        lines.append("| %s |" % " | ".join([sentence.replace("|", "\\|"), *others]))
     return "\n".join(lines) + "\n\n"
 
 

@@ -2,13 +2,15 @@
 // Many VIs and many connections: at a time, and in a row, as a server has them: everything works, and
 // nothing remains allocated.
 #include "harness.h"
-#include "time_limit.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
-#include <dirent.h>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <malloc.h>
 #include <map>
 #include <mutex>
@@ -37,17 +39,11 @@ struct Census {
 
 	explicit Census(Nic &nic)
 	{
-		if (DIR *list = opendir("/proc/self/fd")) {
-			while (readdir(list))
-				files++;
-			closedir(list);
-		}
-		EXPECT_GT(files, 0) << "cannot count them";
-		FILE *maps = fopen("/proc/self/maps", "r");
-		for (int c; maps && (c = fgetc(maps)) != EOF;)
-			mappings += c == '\n';
-		if (maps)
-			fclose(maps);
+		using std::filesystem::directory_iterator;
+		files = std::distance(directory_iterator("/proc/self/fd"), directory_iterator());
+		std::ifstream maps("/proc/self/maps");
+		mappings = std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+		EXPECT_GT(mappings, 0) << "cannot count them";
 		heap = static_cast<long>(mallinfo2().uordblks);
 		if (!nic.isLoopback())
 			askTheKernel();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
 using namespace harness;
 
@@ -88,36 +87,29 @@ class Segments : public NicTest
 	{
 		ASSERT_NO_FATAL_FAILURE(NicTest::SetUp());
 		ASSERT_EQ(VIP_ULONG{kMost}, nic.attributes().MaxSegmentsPerDesc);
-		VIP_MEM_ATTRIBUTES rights =
-			memory(nullptr, VIP_TRUE, nic.attributes().RDMAReadSupport ? VIP_TRUE : VIP_FALSE);
-		pool_.emplace(nic, 4, kSpread, &rights, kMost + 1);
-	}
-	Pool &pool()
-	{
-		return *pool_;
 	}
 	// Appends the list's segments, in the slot's buffer, to the slot's descriptor.
 	void append(size_t slot, const List &list)
 	{
-		VIP_DESCRIPTOR *d = pool().descriptor(slot);
+		VIP_DESCRIPTOR *d = pool.descriptor(slot);
 		for (auto [place, length] : list.pieces)
 			setSegment(d, d->CS.SegCount++,
-				   length ? pool().buffer(slot) + place : reinterpret_cast<void *>(0x13), length,
-				   length ? pool().handle() : 0xDEADBEEF);
+				   length ? pool.buffer(slot) + place : reinterpret_cast<void *>(0x13), length,
+				   length ? pool.handle() : 0xDEADBEEF);
 	}
 	VIP_DESCRIPTOR *make(size_t slot, const List &list)
 	{
-		VIP_DESCRIPTOR *d = pool().empty(slot);
+		VIP_DESCRIPTOR *d = pool.empty(slot);
 		append(slot, list);
 		return d;
 	}
 	VIP_DESCRIPTOR *makeRdma(size_t slot, VIP_UINT16 operation, const List &list, void *remote)
 	{
-		VIP_DESCRIPTOR *d = pool().empty(slot);
+		VIP_DESCRIPTOR *d = pool.empty(slot);
 		d->CS.Control = operation;
 		d->CS.SegCount = 1;
 		d->DS[0].Remote.Data.Address = remote;
-		d->DS[0].Remote.Handle = pool().handle();
+		d->DS[0].Remote.Handle = pool.handle();
 		append(slot, list);
 		return d;
 	}
@@ -138,13 +130,12 @@ class Segments : public NicTest
 	void expectError(VIP_UINT32 error, VIP_DESCRIPTOR *d)
 	{
 		Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
-		ASSERT_TRUE(harness::send(pair.a, d, pool().handle()));
+		ASSERT_TRUE(harness::send(pair.a, d, pool.handle()));
 		EXPECT_EQ(Status{error}, Status{errorOf(d)});
 		expectBroken(pair.a, pair.b);
 	}
-
-      private:
-	std::optional<Pool> pool_;
+	const VIP_BOOLEAN reads = nic.attributes().RDMAReadSupport ? VIP_TRUE : VIP_FALSE;
+	Pool pool{nic, 4, kSpread, memory(nullptr, VIP_TRUE, reads), kMost + 1};
 };
 
 // [functional: VipPostSend VipPostRecv] Descriptors have up to 252 segments, of any lengths, on both sides; how a
@@ -158,17 +149,17 @@ TEST_F(Segments, AnyNumberIsSentAndAnyNumberReceives)
 				SCOPED_TRACE(testing::Message() << count << " to " << other);
 				List from(count, count + other), to(other, other);
 				to.growTo(from.length());
-				memset(pool().buffer(1), 0, kSpread);
-				paint(pool().buffer(0), kSpread, count);
+				memset(pool.buffer(1), 0, kSpread);
+				paint(pool.buffer(0), kSpread, count);
 				VIP_DESCRIPTOR *out = make(0, from), *in = make(1, to);
-				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-				ASSERT_TRUE(isSent(a, out, pool().handle()));
+				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool.handle()));
+				ASSERT_TRUE(isSent(a, out, pool.handle()));
 				ASSERT_TRUE(isReceived(b, in));
 				EXPECT_EQ(from.length(), in->CS.Length);
-				std::string sent = from.of(pool().buffer(0));
-				std::string arrived = to.of(pool().buffer(1));
+				std::string sent = from.of(pool.buffer(0));
+				std::string arrived = to.of(pool.buffer(1));
 				EXPECT_TRUE(arrived.substr(0, sent.size()) == sent);
-				EXPECT_TRUE(to.leavesTheRest(pool().buffer(1), from.length()));
+				EXPECT_TRUE(to.leavesTheRest(pool.buffer(1), from.length()));
 			}
 	});
 }
@@ -182,32 +173,32 @@ TEST_F(Segments, AnyNumberIsWrittenByRdma)
 			for (bool immediate : {false, true}) {
 				SCOPED_TRACE(testing::Message() << count << (immediate ? ", immediate data" : ""));
 				List from(std::min(count, kMost - 1), count);
-				memset(pool().buffer(1), 0, kSpread);
-				memset(pool().buffer(2), 0, kSpread);
-				paint(pool().buffer(0), kSpread, count);
+				memset(pool.buffer(1), 0, kSpread);
+				memset(pool.buffer(2), 0, kSpread);
+				paint(pool.buffer(0), kSpread, count);
 				VIP_DESCRIPTOR *in = make(2, List(count, 1)),
-					       *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1) + 3);
+					       *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool.buffer(1) + 3);
 				if (immediate)
 					setImmediate(out, 0x5EC00000 + count);
-				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool().handle()));
-				ASSERT_TRUE(isSent(a, out, pool().handle(), VIP_STATUS_OP_RDMA_WRITE));
+				ASSERT_EQ(VIP_SUCCESS, VipPostRecv(b, in, pool.handle()));
+				ASSERT_TRUE(isSent(a, out, pool.handle(), VIP_STATUS_OP_RDMA_WRITE));
 				if (immediate) {
 					ASSERT_TRUE(isReceived(b, in,
 							       VIP_STATUS_OP_REMOTE_RDMA_WRITE | VIP_STATUS_IMMEDIATE));
 					EXPECT_EQ(0x5EC00000 + count, in->CS.ImmediateData);
 				} else { // a message behind it shows that the write has arrived
-					ASSERT_TRUE(harness::send(a, pool().empty(3), pool().handle()));
+					ASSERT_TRUE(harness::send(a, pool.empty(3), pool.handle()));
 					ASSERT_TRUE(isReceived(b, in));
 				}
 				if (immediate && level != VIP_SERVICE_UNRELIABLE) { // the next test is about it
 					EXPECT_EQ(from.length(), in->CS.Length);
 				}
-				std::string sent = from.of(pool().buffer(0));
-				EXPECT_EQ(0, memcmp(pool().buffer(1) + 3, sent.data(), sent.size()));
-				EXPECT_TRUE(untouched(pool().buffer(1), 3));
-				EXPECT_TRUE(untouched(pool().buffer(1) + 3 + sent.size(), kSpread - 3 - sent.size()))
+				std::string sent = from.of(pool.buffer(0));
+				EXPECT_EQ(0, memcmp(pool.buffer(1) + 3, sent.data(), sent.size()));
+				EXPECT_TRUE(untouched(pool.buffer(1), 3));
+				EXPECT_TRUE(untouched(pool.buffer(1) + 3 + sent.size(), kSpread - 3 - sent.size()))
 					<< "behind the write";
-				EXPECT_TRUE(untouched(pool().buffer(2), kSpread)) << "the receive's memory";
+				EXPECT_TRUE(untouched(pool.buffer(2), kSpread)) << "the receive's memory";
 			}
 	});
 }
@@ -219,10 +210,10 @@ TEST_F(Segments, LengthOfAnUnreliableWriteWithImmediateDataIsThatOfAllOfThem)
 	atEach(nic, {VIP_SERVICE_UNRELIABLE}, [&](VIP_RELIABILITY_LEVEL level) {
 		Pair pair(nic, open(level));
 		List from(200, 1); // several packets long
-		VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool().buffer(1)),
-			       *in = pool().empty(2);
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_TRUE(harness::send(pair.a, setImmediate(out, 0x5EC00000), pool().handle()));
+		VIP_DESCRIPTOR *out = makeRdma(0, VIP_CONTROL_OP_RDMAWRITE, from, pool.buffer(1)),
+			       *in = pool.empty(2);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
+		ASSERT_TRUE(harness::send(pair.a, setImmediate(out, 0x5EC00000), pool.handle()));
 		ASSERT_EQ(in, takeReceive(pair.b));
 		EXPECT_EQ(from.length(), in->CS.Length);
 	});
@@ -237,18 +228,18 @@ TEST_F(Segments, AnyNumberIsReadIntoByRdma)
 		for (unsigned count : kCounts) {
 			SCOPED_TRACE(count);
 			List to(std::min(count, kMost - 1), count);
-			memset(pool().buffer(0), 0, kSpread);
-			paint(pool().buffer(1), kSpread, count);
-			VIP_DESCRIPTOR *d = makeRdma(0, VIP_CONTROL_OP_RDMAREAD, to, pool().buffer(1) + 1);
-			ASSERT_TRUE(harness::send(a, d, pool().handle()));
+			memset(pool.buffer(0), 0, kSpread);
+			paint(pool.buffer(1), kSpread, count);
+			VIP_DESCRIPTOR *d = makeRdma(0, VIP_CONTROL_OP_RDMAREAD, to, pool.buffer(1) + 1);
+			ASSERT_TRUE(harness::send(a, d, pool.handle()));
 			if (!supported) {
 				EXPECT_EQ(Status{VIP_STATUS_FORMAT_ERROR}, Status{errorOf(d)});
 				return;
 			}
 			EXPECT_EQ(status(VIP_STATUS_OP_RDMA_READ), statusOf(d));
-			std::string got = to.of(pool().buffer(0));
-			EXPECT_EQ(0, memcmp(got.data(), pool().buffer(1) + 1, got.size()));
-			EXPECT_TRUE(to.leavesTheRest(pool().buffer(0), to.length()));
+			std::string got = to.of(pool.buffer(0));
+			EXPECT_EQ(0, memcmp(got.data(), pool.buffer(1) + 1, got.size()));
+			EXPECT_TRUE(to.leavesTheRest(pool.buffer(0), to.length()));
 		}
 	});
 }
@@ -260,20 +251,20 @@ TEST_F(Segments, OneMoreThanTheMostIsAFormatErrorInAllOperations)
 		SCOPED_TRACE(operation);
 		bool isRdma = operation != VIP_CONTROL_OP_SENDRECV;
 		List tooMany(kMost + 1 - isRdma, 1);
-		VIP_DESCRIPTOR *d = isRdma ? makeRdma(0, operation, tooMany, pool().buffer(1)) : make(0, tooMany);
+		VIP_DESCRIPTOR *d = isRdma ? makeRdma(0, operation, tooMany, pool.buffer(1)) : make(0, tooMany);
 		ASSERT_EQ(kMost + 1, d->CS.SegCount);
 		expectError(VIP_STATUS_FORMAT_ERROR, d);
 	}
 	Pair pair(nic);
 	VIP_DESCRIPTOR *in = make(0, List(kMost + 1, 1));
-	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
+	ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
 	ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_FORMAT_ERROR));
 }
 
 // [functional: VipPostSend] All segments together are held to the maximum transfer size.
 TEST_F(Segments, TogetherTheyMayBeAsLongAsMaxTransferSizeAndNoLonger)
 {
-	Pool descriptors(nic, 2, kTransferSize, nullptr, kMost);
+	Pool descriptors(nic, 2, kTransferSize, {}, kMost);
 	VIP_DESCRIPTOR *out = cut(descriptors, 0, kTransferSize, kMost),
 		       *in = cut(descriptors, 1, kTransferSize, kMost);
 	Pair pair(nic);
@@ -295,7 +286,7 @@ TEST_F(Segments, TheirSumIsNotTakenFor32Bits)
 	constexpr VIP_UINT32 each = 17043522;
 	static_assert(uint64_t{each} * kMost == (uint64_t{1} << 32) + 248, "a little beyond");
 	Region large(nic, each);
-	VIP_DESCRIPTOR *d = pool().empty(0);
+	VIP_DESCRIPTOR *d = pool.empty(0);
 	d->CS.SegCount = kMost;
 	for (unsigned i = 0; i < kMost; i++)
 		setSegment(d, i, large.data(), each, large.handle());
@@ -310,12 +301,12 @@ TEST_F(Segments, AMessageOneByteTooLongForManyIsALengthError)
 		SCOPED_TRACE(count);
 		Pair pair(nic);
 		List to(count, 1);
-		memset(pool().buffer(1), 0, kSpread);
-		VIP_DESCRIPTOR *in = make(1, to), *out = pool().message(0, to.length() + 1);
-		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool().handle()));
-		ASSERT_TRUE(isSent(pair.a, out, pool().handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
+		memset(pool.buffer(1), 0, kSpread);
+		VIP_DESCRIPTOR *in = make(1, to), *out = pool.message(0, to.length() + 1);
+		ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, in, pool.handle()));
+		ASSERT_TRUE(isSent(pair.a, out, pool.handle(), VIP_STATUS_OP_SEND | VIP_STATUS_REMOTE_DESC_ERROR));
 		ASSERT_TRUE(isReceived(pair.b, in, VIP_STATUS_OP_RECEIVE | VIP_STATUS_LENGTH_ERROR));
-		EXPECT_TRUE(to.leavesTheRest(pool().buffer(1), to.length()));
+		EXPECT_TRUE(to.leavesTheRest(pool.buffer(1), to.length()));
 	}
 }
 
@@ -325,7 +316,7 @@ TEST_F(Segments, FewAndManyTakeTheirTurns)
 {
 	constexpr size_t kMessages = 64;
 	constexpr VIP_UINT32 kBytes = 640;
-	Pool mixed(nic, 2 * kMessages, kBytes, nullptr, kMost);
+	Pool mixed(nic, 2 * kMessages, kBytes, {}, kMost);
 	Pair pair(nic, open(VIP_SERVICE_RELIABLE_DELIVERY));
 	for (size_t i = 0; i < kMessages; i++) {
 		paint(mixed.buffer(i), kBytes, static_cast<unsigned>(i));
@@ -351,7 +342,7 @@ TEST_F(Segments, QueuesFullOfManyLoseNothing)
 	const size_t depth = nic.attributes().MaxDescriptorsPerQueue;
 	ASSERT_GE(depth, 1024U);
 	constexpr VIP_UINT32 kBytes = 2 * kMost;
-	Pool full(nic, 2 * depth, kBytes, nullptr, kMost);
+	Pool full(nic, 2 * depth, kBytes, {}, kMost);
 	Cq cq(nic, 1);
 	Vi a(nic, reliable(), cq, cq), b(nic, reliable(), cq, cq);
 	ASSERT_TRUE(connect(a, b));

@@ -54,19 +54,16 @@ TEST_F(Threads, OneThreadBlocksInRecvWaitWhileOthersPost)
 TEST_F(Threads, TwoThreadsBlockOnTheTwoQueuesOfOneVi)
 {
 	Pool pool(nic, 3, 64);
-	VIP_DESCRIPTOR *sent = nullptr, *received = nullptr;
-	Thread sender([&] { sent = takeSend(a()); });
-	Thread receiver([&] { received = takeReceive(a()); });
+	auto sent = inThread([&] { return takeSend(a()); });
+	auto received = inThread([&] { return takeReceive(a()); });
 	letTimePass(50);
 	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
 	ASSERT_TRUE(pool.postSend(a(), 1, 64));
-	sender.join();
-	EXPECT_EQ(pool.descriptor(1), sent);
+	EXPECT_EQ(pool.descriptor(1), sent.get());
 	ASSERT_TRUE(pool.postReceive(a(), 2, 64));
 	ASSERT_EQ(pool.descriptor(0), takeReceive(b()));
 	ASSERT_TRUE(pool.send(b(), 1, 64));
-	receiver.join();
-	EXPECT_EQ(pool.descriptor(2), received);
+	EXPECT_EQ(pool.descriptor(2), received.get());
 }
 
 // [functional: VipRecvDone VipSendDone VipQueryVi] A call that does not block otherwise does not block because another
@@ -75,22 +72,18 @@ TEST_F(Threads, DoneAndTheOtherCallsDoNotBlockBehindAnotherThreadsWait)
 {
 	Pool pool(nic, 3, 64);
 	ASSERT_TRUE(pool.postReceive(b(), 0, 64));
-	VIP_DESCRIPTOR *waited = nullptr, *d = pool.descriptor(0);
-	Thread waiter([&] { waited = takeReceive(b()); });
+	auto waited = inThread([&] { return takeReceive(b()); });
 	letTimePass(50);
 	Stopwatch watch;
 	for (int i = 0; i < 100; i++) {
-		d = pool.descriptor(0);
-		ASSERT_EQ(VIP_NOT_DONE, VipRecvDone(b(), &d));
-		ASSERT_EQ(nullptr, d);
-		ASSERT_EQ(VIP_DESCRIPTOR_ERROR, VipSendDone(b(), &d));
+		expectNone(VIP_NOT_DONE, VipRecvDone, b());
+		expectNone(VIP_DESCRIPTOR_ERROR, VipSendDone, b());
 		ASSERT_EQ(VIP_STATE_CONNECTED, b().state());
 	}
 	EXPECT_TRUE(pool.postReceive(b(), 1, 64));
 	EXPECT_LT(watch.ms(), kPatience / 2) << "blocked behind the wait";
 	ASSERT_TRUE(pool.send(a(), 2, 64));
-	waiter.join();
-	EXPECT_EQ(pool.descriptor(0), waited);
+	EXPECT_EQ(pool.descriptor(0), waited.get());
 }
 
 // [functional: VipPostSend] Several threads may post to one queue.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// Time in the conformance tests: the limits of their waits, how long a call takes, threads that are joined, and
-// conditions that no call waits for. A part of harness.h.
+// Time in the conformance tests: the limits of their waits and of tests, how long a call takes, threads that are
+// joined, and conditions that no call waits for. A part of harness.h.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +10,7 @@
 #include <functional>
 #include <future>
 #include <thread>
+#include <unistd.h>
 
 namespace harness
 {
@@ -19,6 +20,23 @@ namespace harness
 constexpr VIP_ULONG kPatience = 80000;
 // The time, in ms, in which something must not come.
 constexpr VIP_ULONG kQuiet = 150;
+
+// The time limit of a test, and of its other end. The process ends after it. It begins anew whenever the test has come a step
+// further, as a busy machine may need long for all steps together.
+constexpr unsigned kSecondsPerTest = 180; // more than two waits take that are in vain: the test tells of them first
+
+// A test of many rounds calls this at each round.
+inline void beginTimeLimit()
+{
+	alarm(kSecondsPerTest);
+}
+
+// The other process has said something, or another one begins. Who has no time limit gets none.
+inline void renewTimeLimit()
+{
+	if (!alarm(kSecondsPerTest))
+		alarm(0);
+}
 
 using Clock = std::chrono::steady_clock;
 class Stopwatch

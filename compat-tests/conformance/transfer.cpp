@@ -99,11 +99,6 @@ TEST_F(Transfer, BothDirectionsAtOnceAndEachQueueInTheOrderOfPosting)
 TEST_F(Transfer, DoneIsNotDoneOrOnAnEmptyQueueADescriptorErrorWithNoDescriptor)
 {
 	Pool pool(nic, 2, 64);
-	auto expectNone = [&](VIP_RETURN wanted, decltype(&VipSendDone) done, Vi &vi) {
-		VIP_DESCRIPTOR *d = pool.descriptor(1);
-		EXPECT_EQ(wanted, done(vi, &d));
-		EXPECT_EQ(nullptr, d);
-	};
 	expectNone(VIP_DESCRIPTOR_ERROR, VipSendDone, b());
 	expectNone(VIP_DESCRIPTOR_ERROR, VipRecvDone, b());
 	ASSERT_TRUE(pool.postReceive(b(), 0, 64));

@@ -13,7 +13,7 @@ using namespace harness;
 namespace
 {
 
-constexpr unsigned kSends = 10;
+constexpr unsigned kAttempts = 10;
 constexpr VIP_ULONG kSecond = 1000; // the wait for a message that may be lost
 constexpr VIP_UINT32 kRoom = 64;    // the size of most receives
 
@@ -56,12 +56,12 @@ class Unreliable : public NicTest
 	void deliver(Vi &from, Vi &to, const std::function<VIP_DESCRIPTOR *()> &make, VIP_MEM_HANDLE handle,
 		     VIP_DESCRIPTOR **received)
 	{
-		for (unsigned i = 0; i < kSends; i++) {
+		for (unsigned i = 0; i < kAttempts; i++) {
 			ASSERT_TRUE(isSent(from, make(), handle));
 			if (VipRecvWait(to, kSecond, received) != VIP_TIMEOUT)
 				return;
 		}
-		FAIL() << "lost " << kSends << " times";
+		FAIL() << "lost " << kAttempts << " times";
 	}
 	// Sends a number until the next receive of `to` is done.
 	void sendNumber(Vi &from, Vi &to, VIP_UINT32 number, VIP_DESCRIPTOR **received)
@@ -96,7 +96,7 @@ class Unreliable : public NicTest
 	{
 		Pool in(nic, 1, kRoom);
 		VIP_DESCRIPTOR *received = nullptr;
-		for (unsigned i = 0; i <= others + kSends; i++) {
+		for (unsigned i = 0; i <= others + kAttempts; i++) {
 			ASSERT_TRUE(in.postReceive(to, 0, kRoom));
 			ASSERT_NO_FATAL_FAILURE(sendNumber(from, to, number, &received));
 			if (received->CS.Status == (VIP_STATUS_DONE | VIP_STATUS_OP_RECEIVE | VIP_STATUS_IMMEDIATE) &&

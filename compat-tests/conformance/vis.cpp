@@ -90,7 +90,6 @@ bool Vi::becomes(VIP_VI_STATE wanted) const
 	return eventually([&] { return state() == wanted; });
 }
 
-using Done = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_DESCRIPTOR **);
 using Wait = VIP_RETURN (*)(VIP_VI_HANDLE, VIP_ULONG, VIP_DESCRIPTOR **);
 
 static VIP_DESCRIPTOR *take(VIP_VI_HANDLE vi, Mode mode, Done done, Wait wait)
@@ -120,6 +119,13 @@ VIP_DESCRIPTOR *takeSend(VIP_VI_HANDLE vi, Mode mode)
 VIP_DESCRIPTOR *takeReceive(VIP_VI_HANDLE vi, Mode mode)
 {
 	return take(vi, mode, VipRecvDone, VipRecvWait);
+}
+
+void expectNone(VIP_RETURN wanted, Done done, VIP_VI_HANDLE vi)
+{
+	VIP_DESCRIPTOR before, *d = &before;
+	EXPECT_EQ(wanted, done(vi, &d));
+	EXPECT_EQ(nullptr, d);
 }
 
 VIP_DESCRIPTOR *send(VIP_VI_HANDLE vi, VIP_DESCRIPTOR *d, VIP_MEM_HANDLE handle, Mode mode)

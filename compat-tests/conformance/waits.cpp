@@ -12,15 +12,7 @@ using namespace harness;
 namespace
 {
 
-class Waits : public PairTest
-{
-      protected:
-	void TearDown() override
-	{
-		PairTest::TearDown();
-		nic.close(); // no handler runs after it
-	}
-};
+using Waits = HandlerTest;
 
 // Threads in calls that block.
 class Blocked

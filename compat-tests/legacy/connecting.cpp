@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Habits of connecting: the discriminators that programs make, their loops until a server is found,
+// Habits of opening NICs, and of connecting: the discriminators that programs make, their loops until a server is found,
 // and the waits of a server.
 #include "harness.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
@@ -14,6 +15,47 @@ using namespace harness;
 
 namespace
 {
+
+using Opening = NicTest;
+
+// One end of a ping-pong, with all objects on a NIC handle of its own. The ends of one connection
+// stay until both are done.
+void talk(const std::string &name, bool first, unsigned rounds, std::atomic<int> &done)
+{
+	Nic own(nicName());
+	ASSERT_TRUE(own.opened());
+	Vi vi(own);
+	std::vector<VIP_UINT32> sizes(rounds, 256);
+	auto connect = [&] { return first ? call(vi, name) : serve(vi, name); };
+	ASSERT_NO_FATAL_FAILURE(pingPong(vi, first, Mode::Waiting, sizes, connect));
+	done++;
+	EXPECT_TRUE(eventually([&] { return done == 2; }));
+}
+
+TEST_F(Opening, HandlesOfOneNicHaveEachAThreadAndRegionsOfItsOwn)
+{
+	constexpr unsigned pairs = 3;
+	std::array<std::atomic<int>, pairs> done{};
+	std::vector<std::thread> threads;
+	std::string name = freshDiscriminator();
+	// The first pairs close their handles while the others go on.
+	for (unsigned i = 0; i < 2 * pairs; i++)
+		threads.emplace_back([&, i] {
+			talk(name + "." + std::to_string(i / 2), i % 2, 10 + 40 * (i / 2),
+			     done[i / 2]);
+		});
+	for (auto &thread : threads)
+		thread.join();
+}
+
+TEST_F(Opening, WindowsNamesCountFromOne)
+{
+	Nic zero("nic0"), one("\\\\.\\VI1"), none("\\\\.\\VI0");
+	ASSERT_TRUE(zero.opened());
+	ASSERT_TRUE(one.opened());
+	EXPECT_EQ(zero.address(), one.address());
+	EXPECT_FALSE(none.opened());
+}
 
 using Connecting = NicTest;
 
@@ -141,14 +183,13 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 	constexpr int gap = 200;
 	std::string name = freshDiscriminator();
 	std::vector<std::unique_ptr<Vi>> servers, clients;
-	std::vector<VIP_RETURN> results(count, VIP_NOT_DONE);
-	std::vector<std::thread> threads;
+	std::vector<std::future<VIP_RETURN>> results;
 	for (unsigned i = 0; i < count; i++) {
 		servers.push_back(std::make_unique<Vi>(nic));
 		clients.push_back(std::make_unique<Vi>(nic));
 	}
 	for (unsigned i = 0; i < count; i++)
-		threads.emplace_back([&, i] { results[i] = requestTo(*clients[i], name, kPatience); });
+		results.push_back(inThread([&, i] { return requestTo(*clients[i], name, kPatience); }));
 	for (unsigned i = 0; i < count; i++) {
 		letTimePass(gap);
 		testing::AssertionResult served = serve(*servers[i], name);
@@ -156,10 +197,8 @@ TEST_F(Connecting, ClientsThatAskOnceAreAllServedByOneServerWithGapsBetweenItsWa
 		if (!served)
 			break;
 	}
-	for (auto &thread : threads)
-		thread.join();
-	for (VIP_RETURN result : results)
-		EXPECT_EQ(VIP_SUCCESS, result);
+	for (auto &result : results)
+		EXPECT_EQ(VIP_SUCCESS, result.get());
 }
 
 TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
@@ -168,8 +207,8 @@ TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 	     {kPatience, VIP_ULONG{0xFFFFFFFF}, VIP_ULONG{VIP_INFINITE}}) {
 		Vi server(nic), client(nic);
 		std::string name = freshDiscriminator();
-		VIP_RETURN requested = VIP_NOT_DONE, waited;
-		Thread requester([&] { requested = requestTo(client, name, timeout); });
+		VIP_RETURN waited;
+		auto requested = inThread([&] { return requestTo(client, name, timeout); });
 		VIP_CONN_HANDLE connection = nullptr;
 		Stopwatch watch;
 		while ((waited = waitOn(nic, name, 1, &connection)) == VIP_TIMEOUT &&
@@ -179,8 +218,7 @@ TEST_F(Connecting, ServerThatWaitsForOneMillisecondAgainAndAgainIsFound)
 		if (waited == VIP_SUCCESS) {
 			EXPECT_EQ(VIP_SUCCESS, VipConnectAccept(connection, server));
 		}
-		requester.join();
-		EXPECT_EQ(VIP_SUCCESS, requested);
+		EXPECT_EQ(VIP_SUCCESS, requested.get());
 	}
 }
 

@@ -19,7 +19,7 @@ TABLE = os.path.join(HERE, "habits.txt")
 sys.dont_write_bytecode = True  # a build leaves the sources alone
 sys.path.insert(0, os.path.join(HERE, "..", "conformance"))
 
-from requirements import Mistake, listed, quoted, run  # noqa: E402
+from requirements import Mistake, chapters, listed, run, tables  # noqa: E402
 
 TEST = re.compile(r"\w+(\.\w+)+$")
 
@@ -54,27 +54,16 @@ def table():
 
 
 def source(habits):
-    lines, seen = ["// Made from habits.txt by habits.py."], set()
+    first = {}  # of the habits of a test
     for habit in habits:
         for test in habit.tests:
-            if test not in seen:
-                lines.append(
-                    'VIA_REQUIREMENT(%s, Addition, "", %s, %s)'
-                    % (quoted(test), quoted(habit.sentence), quoted(habit.chapter))
-                )
-            seen.add(test)
-    return "\n".join(lines) + "\n"
+            first.setdefault(test, habit)
+    return tables({}, ((test, "addition", "", habit.sentence, habit.chapter) for test, habit in first.items()))
 
 
 def document(habits):
-    lines, chapter = [], None
-    for habit in habits:
-        if habit.chapter != chapter:
-            chapter = habit.chapter
-            lines += ["", "### " + chapter, "", "| what programs do | tests |", "| --- | --- |"]
-        tests = ", ".join("`%s`" % test for test in habit.tests)
-        lines.append("| %s | %s |" % (habit.sentence.replace("|", "\\|"), tests))
-    return "\n".join(lines) + "\n\n"
+    rows = ((habit.chapter, habit.sentence, ", ".join("`%s`" % test for test in habit.tests)) for habit in habits)
+    return chapters(["what programs do", "tests"], rows)
 
 
 def in_ctest():

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // Registered memory that the program protects by mprotect(), as page-based shared memory and garbage collectors do. A NIC
 // reads and writes it all the same, for it is registered, and only the program's own access is a fault.
-#include "harness.h"
+#include "notify.h"
 
 #include <csignal>
 #include <cstring>
-#include <future>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -160,11 +159,6 @@ TEST_F(ProtectedMemory, IsSentFromAndReceivedIntoWhereTheProgramHandlesFaults)
 	});
 }
 
-void notified(VIP_PVOID context, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_DESCRIPTOR *d)
-{
-	static_cast<std::promise<VIP_DESCRIPTOR *> *>(context)->set_value(d);
-}
-
 // Nobody in the program waits, so a thread of the library takes the message.
 TEST_F(ProtectedMemory, IsReceivedIntoByTheThreadThatCallsHandlers)
 {
@@ -172,7 +166,7 @@ TEST_F(ProtectedMemory, IsReceivedIntoByTheThreadThatCallsHandlers)
 	Pool pool(nic, 2, 64);
 	Pair pair(nic, attributes(VIP_SERVICE_RELIABLE_DELIVERY));
 	eachSize([&](VIP_UINT32 size) {
-		std::promise<VIP_DESCRIPTOR *> taken;
+		Calls taken;
 		VIP_DESCRIPTOR *receive = pool.message(0, size), *sent = pool.message(1, size);
 		paint(source.data(), size, size);
 		setSegment(receive, 0, target.data(), size, target.handle());
@@ -180,12 +174,10 @@ TEST_F(ProtectedMemory, IsReceivedIntoByTheThreadThatCallsHandlers)
 		{
 			Protection none(target, PROT_NONE);
 			ASSERT_EQ(VIP_SUCCESS, VipPostRecv(pair.b, receive, pool.handle()));
-			ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(pair.b, &taken, notified));
+			ASSERT_EQ(VIP_SUCCESS, VipRecvNotify(pair.b, &taken, Calls::ofVi));
 			ASSERT_TRUE(harness::send(pair.a, sent, pool.handle()));
-			auto future = taken.get_future();
-			ASSERT_EQ(std::future_status::ready,
-				  future.wait_for(std::chrono::milliseconds(kPatience)));
-			ASSERT_EQ(receive, future.get());
+			ASSERT_TRUE(taken.reach(1));
+			ASSERT_EQ(receive, taken[0].descriptor);
 			ASSERT_EQ(status(VIP_STATUS_OP_RECEIVE), statusOf(receive));
 		}
 		ASSERT_TRUE(painted(target.data(), size, size));

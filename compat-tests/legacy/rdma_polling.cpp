@@ -2,7 +2,6 @@
 // Two processes that communicate by RDMA writes alone. Each looks at the last byte of its buffer.
 // They call the library only to write, and to take completed writes.
 #include "harness.h"
-#include "time_limit.h"
 
 #include <algorithm>
 #include <atomic>
@@ -18,38 +17,31 @@ namespace
 constexpr VIP_UINT32 kMost = 65472, kSizes[] = {1, 4, 64, 1000, 4096, 4097, 32768, kMost};
 constexpr unsigned kRoundsOfEach = 100;
 
-class End
-{
-      public:
+struct End {
 	End(Nic &nic, VIP_RELIABILITY_LEVEL level)
-	    : pool_(nic, 1, kMost), target_(nic, kMost + 1, memory(nullptr, VIP_TRUE)),
-	      vi_(nic, writable(ofLevel(level)))
+	    : pool(nic, 1, kMost), target(nic, kMost + 1, memory(nullptr, VIP_TRUE)),
+	      vi(nic, writable(ofLevel(level)))
 	{
-	}
-	Vi &vi()
-	{
-		return vi_;
 	}
 	// Each tells the other one the place of its buffer.
 	void exchangePlaces(Channel &channel)
 	{
-		channel.put(reinterpret_cast<uintptr_t>(target_.data()));
-		channel.put(target_.handle());
-		address_ = channel.getNumber();
-		handle_ = static_cast<VIP_MEM_HANDLE>(channel.getNumber());
+		channel.put(reinterpret_cast<uintptr_t>(target.data()));
+		channel.put(target.handle());
+		address = channel.getNumber();
+		handle = static_cast<VIP_MEM_HANDLE>(channel.getNumber());
 	}
 	void write(VIP_UINT32 size, unsigned round)
 	{
-		paint(pool_.buffer(0), size, round);
-		pool_.buffer(0)[size - 1] = mark(round);
-		VIP_DESCRIPTOR *d = pool_.write(0, size, nullptr, handle_);
-		d->DS[0].Remote.Data.AddressBits = address_;
-		ASSERT_TRUE(harness::send(vi_, d, pool_.handle(), Mode::Polling));
-		ASSERT_EQ(status(VIP_STATUS_OP_RDMA_WRITE), statusOf(d));
+		paint(pool.buffer(0), size, round);
+		pool.buffer(0)[size - 1] = mark(round);
+		VIP_DESCRIPTOR *d = pool.write(0, size, nullptr, handle);
+		d->DS[0].Remote.Data.AddressBits = address;
+		ASSERT_TRUE(isSent(vi, d, pool.handle(), VIP_STATUS_OP_RDMA_WRITE, Mode::Polling));
 	}
 	void look(VIP_UINT32 size, unsigned round)
 	{
-		const volatile VIP_UCHAR *last = target_.data() + size - 1;
+		const volatile VIP_UCHAR *last = target.data() + size - 1;
 		Stopwatch watch;
 		for (unsigned looks = 1; *last != mark(round); looks++)
 			if (looks % 1024 == 0) {
@@ -60,24 +52,22 @@ class End
 		for (size_t end = size; end;) {
 			size_t part = std::min<size_t>(end, 256);
 			end -= part;
-			memcpy(&seen_[end], target_.data() + end, part);
+			memcpy(&seen[end], target.data() + end, part);
 		}
-		ASSERT_TRUE(painted(seen_.data(), size - 1, round)) << "round " << round;
-		ASSERT_EQ(0, target_.data()[size]) << "behind the write";
-		memset(target_.data(), 0, size);
+		ASSERT_TRUE(painted(seen.data(), size - 1, round)) << "round " << round;
+		ASSERT_EQ(0, target.data()[size]) << "behind the write";
+		memset(target.data(), 0, size);
 	}
-
-      private:
 	static VIP_UCHAR mark(unsigned round)
 	{
 		return static_cast<VIP_UCHAR>(1 + round % 255);
 	}
-	Pool pool_;
-	Region target_;
-	Vi vi_;
-	VIP_UINT64 address_ = 0; // of the other one's buffer
-	VIP_MEM_HANDLE handle_ = 0;
-	std::vector<VIP_UCHAR> seen_ = std::vector<VIP_UCHAR>(kMost);
+	Pool pool;
+	Region target;
+	Vi vi;
+	VIP_UINT64 address = 0; // of the other one's buffer
+	VIP_MEM_HANDLE handle = 0;
+	std::vector<VIP_UCHAR> seen = std::vector<VIP_UCHAR>(kMost);
 };
 
 void pingPong(End &end, bool first)
@@ -101,7 +91,7 @@ VIP_PEER(writesAndLooks)
 {
 	Nic nic;
 	End end(nic, static_cast<VIP_RELIABILITY_LEVEL>(test.getNumber()));
-	ASSERT_TRUE(test.serve(end.vi()));
+	ASSERT_TRUE(test.serve(end.vi));
 	end.exchangePlaces(test);
 	pingPong(end, false);
 	test.put("done");
@@ -117,7 +107,7 @@ TEST_F(RdmaPolling, PingPongOfProcessesThatLookAtTheLastByteOnly)
 		       Peer peer("writesAndLooks");
 		       peer.channel.put(level);
 		       End end(nic, level);
-		       ASSERT_TRUE(peer.call(end.vi()));
+		       ASSERT_TRUE(peer.call(end.vi));
 		       end.exchangePlaces(peer.channel);
 		       pingPong(end, true);
 		       peer.channel.expect("done");

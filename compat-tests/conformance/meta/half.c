@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A part of VIPL: NICs, tags and memory. The rest is missing. With CRASHING one function crashes on
+ * A part of VIPL: NICs and memory. The rest is missing. With CRASHING one function crashes on
  * an argument that it should refuse.
  */
 #include <stdlib.h>
@@ -8,25 +8,25 @@
 #include <vipl.h>
 
 static const VIP_UINT8 address[6] = {10, 0, 0, 1};
-static int tags;
 static VIP_MEM_HANDLE regions;
+#define NIC (&regions) /* its handle */
 
 VIP_RETURN VipOpenNic(const VIP_CHAR *DeviceName, VIP_NIC_HANDLE *NicHandle)
 {
 	if (!DeviceName || !NicHandle || strcmp(DeviceName, "half"))
 		return VIP_INVALID_PARAMETER;
-	*NicHandle = &tags;
+	*NicHandle = NIC;
 	return VIP_SUCCESS;
 }
 
 VIP_RETURN VipCloseNic(VIP_NIC_HANDLE NicHandle)
 {
-	return NicHandle == &tags ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+	return NicHandle == NIC ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN VipQueryNic(VIP_NIC_HANDLE NicHandle, VIP_NIC_ATTRIBUTES *NicAttribs)
 {
-	if (NicHandle != &tags || !NicAttribs)
+	if (NicHandle != NIC || !NicAttribs)
 		return VIP_INVALID_PARAMETER;
 	memset(NicAttribs, 0, sizeof(*NicAttribs));
 	strcpy(NicAttribs->Name, "half");
@@ -42,20 +42,7 @@ VIP_RETURN VipErrorCallback(VIP_NIC_HANDLE NicHandle, VIP_PVOID Context, VIP_ERR
 {
 	(void)Context;
 	(void)Handler;
-	return NicHandle == &tags ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
-}
-
-VIP_RETURN VipCreatePtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE *Ptag)
-{
-	if (NicHandle != &tags || !Ptag)
-		return VIP_INVALID_PARAMETER;
-	*Ptag = (char *)&tags + ++tags;
-	return VIP_SUCCESS;
-}
-
-VIP_RETURN VipDestroyPtag(VIP_NIC_HANDLE NicHandle, VIP_PROTECTION_HANDLE Ptag)
-{
-	return NicHandle == &tags && Ptag ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
+	return NicHandle == NIC ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }
 
 VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VIP_ULONG Length,
@@ -66,15 +53,8 @@ VIP_RETURN VipRegisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress, VI
 	if (!Length)
 		abort();
 #endif
-	if (NicHandle != &tags || !VirtualAddress || !MemoryHandle || !Length || Length > 1 << 20)
+	if (NicHandle != NIC || !VirtualAddress || !MemoryHandle || !Length || Length > 1 << 20)
 		return VIP_INVALID_PARAMETER;
 	*MemoryHandle = ++regions;
 	return VIP_SUCCESS;
-}
-
-VIP_RETURN VipDeregisterMem(VIP_NIC_HANDLE NicHandle, VIP_PVOID VirtualAddress,
-			    VIP_MEM_HANDLE MemoryHandle)
-{
-	(void)VirtualAddress;
-	return NicHandle == &tags && MemoryHandle ? VIP_SUCCESS : VIP_INVALID_PARAMETER;
 }

@@ -5,11 +5,9 @@
 // the running test has failed, and another process runs the remaining tests. So one faulty call does not
 // hide other results.
 #include "../harness.h"
-#include "../time_limit.h"
 #include "library.h"
 #include "options.h"
 #include "remote.h"
-#include "report.h"
 #include "requirements.h"
 #include "results.h"
 
@@ -187,8 +185,8 @@ int runTests(const Options &options)
 		return result ? result : 1;
 	}
 	if (!options.junit.empty())
-		report::writeJunit(options.junit);
-	return report::summarise(options.nic, options.peer) ? result : 1;
+		results::writeJunit(options.junit);
+	return results::summarise(options.nic, options.peer) ? result : 1;
 }
 
 } // namespace

@@ -30,7 +30,6 @@ struct Requirement {
 };
 
 const std::vector<Function> &functions();
-const std::vector<Requirement> &all();
 // Finds a test by GoogleTest's name ("Prefix/Suite.Test/Parameter"). Returns NULL if it is not in the
 // table.
 const Requirement *find(const std::string &test);

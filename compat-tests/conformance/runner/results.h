@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 // The result of each test. The tests run in a process that may crash or hang with the library under test.
-// The results are shared with its parent process.
+// The results are shared with its parent process, which reports them: a summary for people, JUnit's XML for programs.
 #pragma once
 
 #include <string>
@@ -27,7 +27,10 @@ std::vector<Result> all();
 // Returns the test that has begun and has no result; "" if there is none.
 std::string unfinished();
 
-const char *name(Outcome outcome);
-bool isFailure(Outcome outcome);
+// Summarises all tests that ran, also those of former processes, by level and by function. Returns
+// whether a test ran, and none failed.
+bool summarise(const std::string &nic, const std::string &peer);
+// Throws std::runtime_error if the file cannot be written.
+void writeJunit(const std::string &path);
 
 } // namespace results

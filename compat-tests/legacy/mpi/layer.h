@@ -1,16 +1,52 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * layer.h - declarations that the files of the message-passing layer share. The way down is
- * collectives.c, match.c, rendezvous.c, packets.c, channel.c, nic.c. The way up is progress.c: it
- * takes completions from the CQ and gives packets to packets.c, which gives them to match.c.
+ * layer.h - the interface of the message-passing layer, which is the part of MPI that its program needs, and
+ * declarations that its files share. The way down is match.c, packets.c, connect.c, nic.c. The way up is
+ * progress.c: it takes completions from the CQ and gives packets to packets.c, which gives them to match.c.
  */
 #ifndef LAYER_H
 #define LAYER_H
 
 #include <pthread.h>
 
-#include "mp.h"
 #include "vipl.h"
+
+/* ---- the interface: one thread of a process uses it, and an error ends the process with a message ---- */
+
+#define MP_ANY_SOURCE (-1)
+
+struct mp_status {
+	int source;
+	int tag;
+	long length; /* bytes */
+};
+
+typedef struct mp_request *mp_request;
+
+/* Allocates memory for messages. Freeing it also ends its registration in the layer. */
+void *mp_alloc(unsigned long length);
+void mp_free(void *memory, unsigned long length);
+
+/* The program's tags are not negative. A request may not be used again after it was seen done. */
+mp_request mp_isend(const void *data, long length, int to, int tag);
+mp_request mp_irecv(void *data, long room, int from, int tag);
+int mp_test(mp_request request, struct mp_status *status);
+void mp_wait(mp_request request, struct mp_status *status);
+
+/* Does the work that is possible now. If there is none it waits for a limited time. */
+void mp_progress(void);
+
+/* Collectives: all processes call them in the same order. The broadcast's root is rank 0. */
+void mp_barrier(void);
+void mp_bcast(void *data, long length);
+
+/* Ends this process, after printing a line that begins with its rank. */
+void mp_fail(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+
+/* Returns seconds of a monotonic clock. */
+double mp_now(void);
+
+/* ---- the layer ---- */
 
 #define MAX_PROCESSES  32
 #define MAX_HOST_BYTES 16
@@ -23,15 +59,9 @@ struct discriminator {
 };
 #define ANYBODY (-1)
 
-/* An address with room for its bytes. */
-union address {
-	VIP_NET_ADDRESS net;
-	unsigned char room[64];
-};
-
 enum connecting { CONNECT_ALL, CONNECT_PEERS, CONNECT_ON_DEMAND };
 
-/* What main.c has from the command line, and what a process knows by its launcher. */
+/* What run.c has from the command line, and what a process knows by its launcher. */
 struct settings {
 	const char *nic;
 	const char *launcher; /* at which host the first launcher listens, and at which port */
@@ -126,16 +156,9 @@ struct channel {
 	int wants_goodbye, got_goodbye;
 };
 
-struct counters {
-	double messages, bytes; /* sent */
-	double packets, credit_packets, rendezvous, unexpected;
-	double registrations, registration_hits;
-};
-
 extern struct settings settings;
 extern struct table table;
 extern struct channel channels[MAX_PROCESSES];
-extern struct counters counters;
 extern const char *volatile doing; /* what this process waits for */
 
 /* nic.c */
@@ -148,18 +171,14 @@ void nic_open(struct host *own);
 void nic_close(void);
 void nic_check_errors(void);
 VIP_MEM_HANDLE nic_register(void *start, unsigned long length, int peers_write);
+struct registration *regcache_get(void *start, unsigned long length);
+void regcache_put(struct registration *registration);
 
-/* channel.c, connect.c, demand.c */
+/* connect.c */
 void channels_open(void);
 void channels_close(void);
 struct channel *channel_of(VIP_VI_HANDLE vi);
 extern pthread_mutex_t connecting_lock;
-void address_make(union address *address, int at, int of);
-struct discriminator address_discriminator(const union address *address);
-void connect_all(void);
-void connect_peers(void);
-VIP_RETURN connect_request(struct channel *channel, int of);
-void demand_start(void);
 void demand_connect(struct channel *channel);
 void demand_stop(void);
 
@@ -170,23 +189,10 @@ void packets_prepare(struct channel *channel);
 void packets_queue(struct mp_request *request, enum kind kind);
 void packets_sent(struct channel *channel, struct slot *slot);
 void packets_received(struct channel *channel, struct slot *slot);
-struct slot *packets_slot(struct channel *channel);
-void packets_post(struct channel *channel, struct slot *slot);
 void packets_goodbye(void);
-
-/* rendezvous.c */
-void rendezvous_accept(struct mp_request *receive, VIP_UINT64 partner);
-void rendezvous_replied(const struct head *head);
-int rendezvous_write(struct channel *channel, struct mp_request *send);
-void rendezvous_finished(const struct head *head);
-
-/* regcache.c */
-struct registration *regcache_get(void *start, unsigned long length);
-void regcache_put(struct registration *registration);
-void regcache_close(void);
+void packets_fetch(struct mp_request *receive, VIP_UINT64 partner);
 
 /* match.c */
-struct mp_request *request_of(VIP_UINT64 address);
 void queue_add(struct queue *queue, struct mp_request *request);
 void match_arrived(int source, const struct head *head, char *data);
 void match_close(void);

@@ -2,14 +2,18 @@
 /*
  * match.c - requests, and the receive for each message. Posted receives are in the order of
  * posting. Messages without a receive are in the order of arrival, so that none overtakes another.
+ * Collective operations consist of sends and receives with tags of their own, which are negative.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "layer.h"
 
+#define TAGS 1024 /* of collective operations */
+
 static struct queue posted, unexpected;
 static int open_requests;
+static int used; /* tags; the same in all processes */
 
 static struct mp_request *make(int peer, int tag, char *data, long length)
 {
@@ -29,12 +33,6 @@ static void drop(struct mp_request *request)
 {
 	--open_requests;
 	free(request);
-}
-
-/* Returns this process's own request, that a packet names. */
-struct mp_request *request_of(VIP_UINT64 address)
-{
-	return (struct mp_request *)(unsigned long)address;
 }
 
 void queue_add(struct queue *queue, struct mp_request *request)
@@ -74,7 +72,7 @@ static void deliver(struct mp_request *receive, const struct mp_request *message
 	receive->peer = message->peer;
 	receive->length = message->length;
 	if (!message->data) {
-		rendezvous_accept(receive, message->partner);
+		packets_fetch(receive, message->partner);
 		return;
 	}
 	memcpy(receive->data, message->data, message->length);
@@ -94,7 +92,6 @@ static void keep(const struct mp_request *message)
 		memcpy(kept->data, message->data, message->length);
 	}
 	queue_add(&unexpected, kept);
-	++counters.unexpected;
 }
 
 void match_arrived(int source, const struct head *head, char *data)
@@ -117,12 +114,8 @@ void match_arrived(int source, const struct head *head, char *data)
 mp_request mp_isend(const void *data, long length, int to, int tag)
 {
 	struct mp_request *send = make(to, tag, (char *)data, length);
-	int is_long = length > settings.eager;
 
-	++counters.messages;
-	counters.bytes += length;
-	counters.rendezvous += is_long;
-	packets_queue(send, is_long ? REQUEST : EAGER);
+	packets_queue(send, length > settings.eager ? REQUEST : EAGER);
 	return send;
 }
 
@@ -174,4 +167,42 @@ void match_close(void)
 	if (open_requests)
 		mp_fail("%d messages were never received, or requests never waited for",
 			open_requests);
+}
+
+/* ---- collective operations ---- */
+
+static int next_tag(void)
+{
+	used = (used + 1) % TAGS;
+	return -2 - used;
+}
+
+/* After round k each process has heard, directly or through others, of the 2^k ranks before it. */
+void mp_barrier(void)
+{
+	int rank = settings.rank, size = settings.size, tag = next_tag();
+	int distance;
+
+	for (distance = 1; distance < size; distance *= 2) {
+		char in, out = 0;
+		mp_request send = mp_isend(&out, 1, (rank + distance) % size, tag);
+
+		mp_wait(mp_irecv(&in, 1, (rank + size - distance) % size, tag), NULL);
+		mp_wait(send, NULL);
+	}
+}
+
+/* Uses a binomial tree from rank 0. */
+void mp_bcast(void *data, long length)
+{
+	int rank = settings.rank, size = settings.size, tag = next_tag();
+	int mask = 1;
+
+	while (mask < size && !(rank & mask))
+		mask *= 2;
+	if (rank)
+		mp_wait(mp_irecv(data, length, rank - mask, tag), NULL);
+	for (mask /= 2; mask; mask /= 2)
+		if (rank + mask < size)
+			mp_wait(mp_isend(data, length, rank + mask, tag), NULL);
 }

@@ -3,7 +3,9 @@
  * packets.c - packets and their credits. Each packet takes a receive of the peer, so each packet
  * needs a credit. New credits go with every packet, or in a packet of their own when half of them
  * are due. The last credit is kept for that packet: otherwise two ends that owe each other credits
- * could not send them.
+ * could not send them. For a long message the sender asks, and the receiver replies with its buffer's address
+ * and handle. The sender writes into the buffer by RDMA and then sends FINISHED. FINISHED stays behind the
+ * writes, as both are in order on one send queue.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -40,17 +42,25 @@ void packets_close(void)
 	free(memory);
 }
 
-static void post_receive(struct channel *channel, struct slot *slot)
+/* The packet has so many bytes. */
+static VIP_DESCRIPTOR *describe(struct slot *slot, long bytes)
 {
 	VIP_DESCRIPTOR *descriptor = &slot->descriptor;
 
 	memset(descriptor, 0, sizeof(*descriptor));
 	descriptor->CS.SegCount = 1;
 	descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
-	descriptor->CS.Length = sizeof(struct head) + settings.eager;
+	descriptor->CS.Length = (VIP_UINT32)bytes;
 	descriptor->DS[0].Local.Data.Address = &slot->head;
 	descriptor->DS[0].Local.Handle = memory_handle;
-	descriptor->DS[0].Local.Length = sizeof(struct head) + settings.eager;
+	descriptor->DS[0].Local.Length = (VIP_UINT32)bytes;
+	return descriptor;
+}
+
+static void post_receive(struct channel *channel, struct slot *slot)
+{
+	VIP_DESCRIPTOR *descriptor = describe(slot, (long)sizeof(struct head) + settings.eager);
+
 	must(VipPostRecv(channel->vi, descriptor, memory_handle), "VipPostRecv");
 }
 
@@ -76,7 +86,7 @@ void packets_prepare(struct channel *channel)
 }
 
 /* Returns a free descriptor for a send, or NULL. */
-struct slot *packets_slot(struct channel *channel)
+static struct slot *free_slot(struct channel *channel)
 {
 	struct slot *slot = channel->free_sends;
 
@@ -89,7 +99,7 @@ struct slot *packets_slot(struct channel *channel)
 	return slot;
 }
 
-void packets_post(struct channel *channel, struct slot *slot)
+static void post_send(struct channel *channel, struct slot *slot)
 {
 	++channel->posted_sends;
 	must(VipPostSend(channel->vi, &slot->descriptor, memory_handle), "VipPostSend");
@@ -97,9 +107,6 @@ void packets_post(struct channel *channel, struct slot *slot)
 
 static void send_packet(struct channel *channel, struct slot *slot, enum kind kind, long data_bytes)
 {
-	VIP_DESCRIPTOR *descriptor = &slot->descriptor;
-	VIP_UINT32 bytes = (VIP_UINT32)(sizeof(struct head) + data_bytes);
-
 	if (channel->credits < 1)
 		mp_fail("a packet to rank %d without a credit", channel->peer);
 	--channel->credits;
@@ -107,14 +114,37 @@ static void send_packet(struct channel *channel, struct slot *slot, enum kind ki
 	slot->head.credits = channel->owed;
 	channel->owed = 0;
 	slot->head.sequence = channel->sent++;
-	descriptor->CS.SegCount = 1;
-	descriptor->CS.Control = VIP_CONTROL_OP_SENDRECV;
-	descriptor->CS.Length = bytes;
-	descriptor->DS[0].Local.Data.Address = &slot->head;
-	descriptor->DS[0].Local.Handle = memory_handle;
-	descriptor->DS[0].Local.Length = bytes;
-	++counters.packets;
-	packets_post(channel, slot);
+	describe(slot, (long)sizeof(struct head) + data_bytes);
+	post_send(channel, slot);
+}
+
+/* Posts RDMA writes as long as there are descriptors. Returns true when nothing is left. */
+static int write_by_rdma(struct channel *channel, struct mp_request *send)
+{
+	VIP_DESCRIPTOR *descriptor;
+	struct slot *slot;
+	long bytes;
+
+	while (send->written < send->length) {
+		slot = free_slot(channel);
+		if (!slot)
+			return 0;
+		bytes = send->length - send->written;
+		if (bytes > (long)longest_transfer)
+			bytes = (long)longest_transfer;
+		descriptor = &slot->descriptor;
+		descriptor->CS.SegCount = 2;
+		descriptor->CS.Control = VIP_CONTROL_OP_RDMAWRITE;
+		descriptor->CS.Length = (VIP_UINT32)bytes;
+		descriptor->DS[0].Remote.Data.AddressBits = send->address + send->written;
+		descriptor->DS[0].Remote.Handle = send->handle;
+		descriptor->DS[1].Local.Data.Address = send->data + send->written;
+		descriptor->DS[1].Local.Handle = send->registration->handle;
+		descriptor->DS[1].Local.Length = (VIP_UINT32)bytes;
+		send->written += bytes;
+		post_send(channel, slot);
+	}
+	return 1;
 }
 
 /* Sends a request's packet, if there is a credit and a descriptor for it. */
@@ -124,9 +154,9 @@ static int send_for(struct channel *channel, struct mp_request *request)
 	struct head *head;
 	long bytes = 0;
 
-	if (request->out == FINISHED && !rendezvous_write(channel, request))
+	if (request->out == FINISHED && !write_by_rdma(channel, request))
 		return 0;
-	if (channel->credits < 2 || !(slot = packets_slot(channel)))
+	if (channel->credits < 2 || !(slot = free_slot(channel)))
 		return 0;
 	head = &slot->head;
 	head->tag = request->tag;
@@ -149,8 +179,7 @@ static int send_for(struct channel *channel, struct mp_request *request)
 
 static void send_alone(struct channel *channel, enum kind kind)
 {
-	counters.credit_packets += kind == CREDIT;
-	send_packet(channel, packets_slot(channel), kind, 0);
+	send_packet(channel, free_slot(channel), kind, 0);
 }
 
 static void say_goodbye(struct channel *channel)
@@ -192,6 +221,39 @@ void packets_queue(struct mp_request *request, enum kind kind)
 	push(channel);
 }
 
+/* Has the long message written into the receive's buffer. */
+void packets_fetch(struct mp_request *receive, VIP_UINT64 partner)
+{
+	receive->partner = partner;
+	receive->registration = regcache_get(receive->data, receive->length);
+	packets_queue(receive, REPLY);
+}
+
+/* Returns this process's own request, that a packet names. */
+static struct mp_request *request_of(VIP_UINT64 address)
+{
+	return (struct mp_request *)(unsigned long)address;
+}
+
+static void write_message(const struct head *head)
+{
+	struct mp_request *send = request_of(head->to);
+
+	send->partner = head->from;
+	send->address = head->address;
+	send->handle = head->handle;
+	send->registration = regcache_get(send->data, send->length);
+	packets_queue(send, FINISHED);
+}
+
+static void finish_receive(const struct head *head)
+{
+	struct mp_request *receive = request_of(head->to);
+
+	regcache_put(receive->registration);
+	receive->done = 1;
+}
+
 /*
  * Handles a completed send. A peer that has our goodbye may leave before the NIC knows that it
  * arrived.
@@ -223,10 +285,10 @@ static void take(struct channel *channel, struct slot *slot)
 		match_arrived(channel->peer, &slot->head, NULL);
 		break;
 	case REPLY:
-		rendezvous_replied(&slot->head);
+		write_message(&slot->head);
 		break;
 	case FINISHED:
-		rendezvous_finished(&slot->head);
+		finish_receive(&slot->head);
 		break;
 	case GOODBYE:
 		channel->got_goodbye = 1;

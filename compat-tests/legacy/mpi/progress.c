@@ -30,6 +30,12 @@ double mp_now(void)
 	return now.tv_sec + now.tv_nsec / 1e9;
 }
 
+static void say(const char *line)
+{
+	if (write(2, line, strlen(line)) < 0)
+		_exit(3);
+}
+
 void mp_fail(const char *format, ...)
 {
 	char text[400];
@@ -40,15 +46,8 @@ void mp_fail(const char *format, ...)
 	vsnprintf(text + used, sizeof(text) - used - 1, format, arguments);
 	va_end(arguments);
 	strcat(text, "\n");
-	if (write(2, text, strlen(text)) < 0)
-		_exit(3);
+	say(text);
 	exit(1);
-}
-
-static void say(const char *line)
-{
-	if (write(2, line, strlen(line)) < 0)
-		_exit(3);
 }
 
 /*

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * run.c - the work of each process: rounds of traffic, as long as there is time. From a quarter of
- * the time on it must not take more memory, nor leave files open.
+ * run.c - the options of vip_mpi, and the work of each process: rounds of traffic, as long as there is time. From a
+ * quarter of the time on it must not take more memory, nor leave files open.
  */
 #include <dirent.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -28,7 +31,6 @@
 
 struct settings settings;
 struct table table;
-struct counters counters;
 
 /* KiB of resident memory, and of that what no other process shares; open files. */
 struct health {
@@ -90,12 +92,7 @@ static enum verdict decide(double start, long round, int measured)
 
 static void summary(long rounds, int measured)
 {
-	printf("%d processes, %ld rounds, seed %d; rank 0: %.0f messages, %.0f bytes, "
-	       "%.0f rendezvous, %.0f unexpected, %.0f packets, %.0f only for credits, "
-	       "%.0f registrations used %.0f times more; memory %s: ok\n",
-	       settings.size, rounds, table.seed, counters.messages, counters.bytes,
-	       counters.rendezvous, counters.unexpected, counters.packets,
-	       counters.credit_packets, counters.registrations, counters.registration_hits,
+	printf("%d processes, %ld rounds, seed %d; memory %s: ok\n", settings.size, rounds, table.seed,
 	       measured ? "flat" : "not measured");
 }
 
@@ -120,7 +117,6 @@ static void layer_close(void)
 	packets_goodbye();
 	match_close();
 	doing = "VipDisconnect";
-	regcache_close();
 	channels_close();
 	packets_close();
 	nic_close();
@@ -153,4 +149,101 @@ int run(void)
 		summary(round, measured);
 	layer_close();
 	return 0;
+}
+
+/* ---- the options ---- */
+
+static const char usage[] =
+	"usage: vip_mpi [OPTION VALUE]...\n"
+	"Random traffic of a message-passing layer on VIPL, which checks what it receives.\n"
+	"\n"
+	"  -n N                processes on this host, 1 to 32 (default 2)\n"
+	"  --first PORT        there are two hosts with N processes each, of which this is the\n"
+	"                      first: all processes call it by TCP, at this port\n"
+	"  --second HOST:PORT  this is the second one, with the other options the same\n"
+	"  --nic NAME          their NIC (default via_lo)\n"
+	"  --seconds S         how long it runs (default 2)\n"
+	"  --seed N            makes a run like an earlier one (default: the time)\n"
+	"  --connect HOW       all: each asks those of lower rank, at the start (default)\n"
+	"                      peers: as equals, at the start\n"
+	"                      demand: when there is something to send\n"
+	"  --poll 1            never sleep in VipCQWait\n"
+	"  --eager BYTES       longer messages take rendezvous (default 4096)\n"
+	"  --credits N         receives posted for each peer, 4 to 256 (default 16)\n"
+	"  --stall S           no progress for so long is a failure (default 10)\n";
+
+static const struct {
+	const char *name;
+	int *value;
+	int least, most;
+} numbers[] = {
+	{"-n", &settings.here, 1, MAX_PROCESSES},
+	{"--seconds", &settings.seconds, 1, 1000000},
+	{"--seed", &settings.seed, 0, 0x7FFFFFFF},
+	{"--poll", &settings.only_poll, 0, 1},
+	{"--eager", &settings.eager, 64, 65536},
+	{"--credits", &settings.credits, 4, 256},
+	{"--stall", &settings.stall, 1, 1000000},
+};
+
+static const char *const ways[] = {"all", "peers", "demand"}; /* enum connecting */
+
+#define COUNT(array) (int)(sizeof(array) / sizeof((array)[0]))
+
+/* Returns whether there is such an option, which takes such a value. */
+static int take(const char *name, char *value)
+{
+	int i;
+
+	for (i = 0; i < COUNT(numbers); ++i)
+		if (!strcmp(name, numbers[i].name)) {
+			*numbers[i].value = atoi(value);
+			return *numbers[i].value >= numbers[i].least &&
+			       *numbers[i].value <= numbers[i].most;
+		}
+	if (!strcmp(name, "--connect")) {
+		while (settings.connecting < COUNT(ways) &&
+		       strcmp(value, ways[settings.connecting]) != 0)
+			++settings.connecting;
+		return settings.connecting < COUNT(ways);
+	}
+	if (!strcmp(name, "--second")) {
+		settings.launcher = strtok(value, ":");
+		settings.port = strtok(NULL, ":");
+		return settings.port != NULL;
+	}
+	if (!strcmp(name, "--first"))
+		settings.port = value;
+	else if (!strcmp(name, "--nic"))
+		settings.nic = value;
+	else
+		return 0;
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	int good = 1;
+	int i;
+
+	settings.nic = "via_lo";
+	settings.here = settings.seconds = 2;
+	settings.seed = (int)time(NULL);
+	settings.eager = 4096;
+	settings.credits = 16;
+	settings.stall = 10;
+	for (i = 1; i < argc && good; i += 2)
+		good = i + 1 < argc && take(argv[i], argv[i + 1]);
+	settings.size = settings.here * (settings.port ? 2 : 1);
+	if (!good || settings.size < 2 || settings.size > MAX_PROCESSES) {
+		fputs(usage, stderr);
+		return 1;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (settings.launcher) {
+		settings.first = settings.here;
+		return launch(0);
+	}
+	settings.launcher = "127.0.0.1";
+	return launch(1);
 }

@@ -95,13 +95,13 @@ static long random_length(word *state)
 static int is_of(const struct side *side, const struct message *message)
 {
 	if (side == &sends)
-		return message->from == mp_rank();
-	return message->to == mp_rank() && (message->tag == wild_tag) == (side == &wild);
+		return message->from == settings.rank;
+	return message->to == settings.rank && (message->tag == wild_tag) == (side == &wild);
 }
 
 static void make_plan(word state)
 {
-	int size = mp_size();
+	int size = settings.size;
 	int i, s;
 
 	memset(wild_next, 0, sizeof(wild_next));
@@ -289,7 +289,7 @@ void traffic_round(unsigned int seed, long round)
 
 	wild_tag = FIRST_WILD_TAG + (int)(round % 100000);
 	make_plan(state);
-	state += (word)mp_rank(); /* from here on each process has its own random numbers */
+	state += (word)settings.rank; /* from here on each process has its own random numbers */
 	while (is_open(&sends) || is_open(&receives) || is_open(&wild))
 		if (!(work(&sends, &state) + work(&receives, &state) + work(&wild, &state)))
 			mp_progress();
