@@ -31,7 +31,6 @@ class Traffic
 		uint32_t length;
 	};
 
-	// traffic.cpp
 	void beginRound();
 	bool mayBegin();
 	uint64_t due() const;
@@ -42,8 +41,6 @@ class Traffic
 	void sendTaken(const VIP_DESCRIPTOR *descriptor);
 	void step();
 	void tell(const char *what) const;
-
-	// receiving.cpp
 	void receiveTaken(VIP_DESCRIPTOR *descriptor);
 	const uint8_t *writtenTo(const VIP_DESCRIPTOR *descriptor) const;
 	void takeMessage(const uint8_t *message, size_t length);
