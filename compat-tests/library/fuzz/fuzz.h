@@ -191,17 +191,16 @@ const struct region *memory_find(uint32_t key, uint32_t domain);
  * write.
  */
 void memory_check(void);
+/* The program's posts. */
+void post_receive(struct vi *vi, struct input *input);
+void post_send(struct vi *vi, struct input *input);
 
-/* race.c */
+/* calls.c */
 /*
  * Counts the device's reads of the link. Just before read number `reads` from now on, `value` is
  * written into the link: at `offset`, or, with `at_last`, where the device read last.
  */
 void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, uint64_t value);
 void race_stop(void);
-
-/* post.c: the program's posts */
-void post_receive(struct vi *vi, struct input *input);
-void post_send(struct vi *vi, struct input *input);
 
 #endif
