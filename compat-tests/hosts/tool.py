@@ -6,13 +6,13 @@ import contextlib
 import io
 import os
 import shutil
-import stat
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
 from unittest import mock
 
 sys.dont_write_bytecode = True  # tests leave the sources alone
@@ -22,6 +22,13 @@ from hosts import GuestDied, Hosts, Wire, message  # noqa: E402
 from hosts.wire import BACKLOG, frames_of, whole_frames  # noqa: E402
 
 SECONDS = 30  # for any event
+
+
+def write(path, text, mode=0o644):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
 
 
 def on_the_wire(*frames):
@@ -190,9 +197,8 @@ class HostsTest(unittest.TestCase):
 
     def setUp(self):
         cache = self.enterContext(tempfile.TemporaryDirectory())
-        os.makedirs(cache + "/kernel")
-        self.write(cache + "/kernel/version", "0\n")
-        self.program(cache + "/venv/bin/virtme-run", MACHINE)
+        write(cache + "/kernel/version", "0\n")
+        write(cache + "/venv/bin/virtme-run", MACHINE, 0o700)
         self.enterContext(mock.patch("hosts.guest.CACHE", cache))
         self.enterContext(mock.patch("hosts.hosts.SETUP", "true"))
         self.hosts = self.enterContext(Hosts(2))
@@ -201,21 +207,12 @@ class HostsTest(unittest.TestCase):
         """Starts a job of one process, which ends with this one at the latest."""
         return host.start("exec tail --pid=%d -f /dev/null" % os.getpid())
 
-    def write(self, path, text):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def program(self, path, text):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self.write(path, text)
-        os.chmod(path, stat.S_IRWXU)
-
     def test_a_signal_waits_for_the_process_to_lead_its_session(self):
         """This setsid waits until send_signal has looked for the process once, and sleeps."""
         first, host = self.hosts.directory + "/host1/first/", self.hosts[1]
-        self.program(first + "setsid", "#!/bin/sh\nPATH=/usr/bin:/bin\necho waits\n"
-                     "until [ -e %sslept ]; do sleep 0.01; done\nexec setsid \"$@\"\n" % first)
-        self.program(first + "sleep", "#!/bin/sh\n: >%sslept\nexec /bin/sleep \"$@\"\n" % first)
+        write(first + "setsid", "#!/bin/sh\nPATH=/usr/bin:/bin\necho waits\n"
+              "until [ -e %sslept ]; do sleep 0.01; done\nexec setsid \"$@\"\n" % first, 0o700)
+        write(first + "sleep", "#!/bin/sh\n: >%sslept\nexec /bin/sleep \"$@\"\n" % first, 0o700)
         job = self.idle(host)
         self.assertTrue(job.wait_for("waits", SECONDS))
         self.assertTrue(job.signal("KILL"))
@@ -257,7 +254,7 @@ class HostsTest(unittest.TestCase):
         other = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
-        self.write(self.hosts.directory + "/host1/qemu.pid", str(other.pid))
+        write(self.hosts.directory + "/host1/qemu.pid", str(other.pid))
         with mock.patch("hosts.guest.ANSWER_LIMIT", SECONDS):
             self.hosts[1].power_off()
         self.assertFalse(self.hosts[1].alive)
@@ -294,12 +291,6 @@ def run(*words, **how):
 
 
 class ArgumentsTest(unittest.TestCase):
-    def test_help(self):
-        done = run(TOOLS + "/with-hosts", "--help")
-        self.assertEqual(0, done.returncode)
-        for word in "--scenario", "--mtu", "--time-limit", "98", "99", "124":
-            self.assertIn(word, done.stdout)
-
     def test_what_is_asked_for_wrongly(self):
         for words, reason in (("", "usage"), ("true", "two commands"), ("--nothing true true", "unrecognized"),
                               ("--mtu 0 true true", "--mtu"), ("--mtu 1500, true true", "--mtu"),
@@ -335,9 +326,7 @@ class HomeTest(unittest.TestCase):
         """This setup has no guest."""
         directory = self.enterContext(tempfile.TemporaryDirectory())
         shutil.copy(TOOLS + "/with-rxe", directory)
-        with open(directory + "/setup", "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\necho no guest >&2\nexit 1\n")
-        os.chmod(directory + "/setup", stat.S_IRWXU)
+        write(directory + "/setup", "#!/bin/sh\necho no guest >&2\nexit 1\n", 0o700)
         done = self.run_without_home("bash", directory + "/with-rxe", "--kernel", __file__, "true")
         self.assertEqual((98, "no guest\n"), (done.returncode, done.stderr))
 
@@ -383,11 +372,7 @@ class KernelsTest(unittest.TestCase):
         self.write("cache/libvipl/venv/bin/python", "#!/bin/sh\n", 0o755)
 
     def write(self, name, text, mode=0o644):
-        path = os.path.join(self.root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, mode)
+        write(os.path.join(self.root, name), text, mode)
 
     def package(self, name, files, depends, version="1"):
         self.write("tree/DEBIAN/control", "Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: nobody\n"
@@ -450,8 +435,7 @@ class KernelsTest(unittest.TestCase):
         done = self.setup("kernel", "newest")
         self.assertEqual(0, done.returncode, done.stderr)
         self.expect_kernel(done.stdout.strip(), "7+deb-amd64")
-        with open(self.root + "/cache/libvipl/apt/debian.sources", encoding="utf-8") as file:
-            self.assertIn("Suites: sid later-backports\n", file.read())
+        self.assertIn("Suites: sid later-backports\n", Path(self.root, "cache/libvipl/apt/debian.sources").read_text())
         shutil.rmtree(self.root + "/offer")
         done = self.setup("kernel", "newest")  # within a day nobody is asked
         self.assertEqual(0, done.returncode, done.stderr)
@@ -496,7 +480,4 @@ class ElsewhereTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest, "home": HomeTest,
-             "kernels": KernelsTest, "elsewhere": ElsewhereTest}[sys.argv[1]]
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
-    sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())
+    unittest.main(argv=[sys.argv[0], sys.argv[1].capitalize() + "Test"])
