@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The life of one side, except what it does when it is connected.
-#include "side.h"
-#include "message.h"
+#include "traffic.h"
 
 #include <algorithm>
 #include <cerrno>

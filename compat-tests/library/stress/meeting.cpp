@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // The two threads that connect: one accepts, one requests.
-#include "meeting.h"
+#include "link.h"
 
 #include "../../address.h"
 
