@@ -158,7 +158,7 @@ class Settings(unittest.TestCase):
 
 # --- codes
 
-CODE = re.compile(r"^(?:\t|#define )(VIP_\w+?)(?: = |\s+)(0x[0-9a-fA-F]+|\d+)\b(?!\.)", re.M)
+NUMBERED = re.compile(r"^(?:\t|#define )(VIP_\w+?)(?: = |\s+)(0x[0-9a-fA-F]+|\d+)\b(?!\.)", re.M)
 
 
 class Codes(unittest.TestCase):
@@ -167,7 +167,7 @@ class Codes(unittest.TestCase):
         header = read(SOURCES / "include/vipl.h")
         kinds = [re.search(r"\{\n((?:\t.*\n)*)\} %s;" % name, header)[1] for name in ("VIP_RETURN", "VIP_ERROR_CODE")]
         bits = "\n".join(re.findall(r"^#define VIP_STATUS_\w+_ERROR .*$", header, re.M))
-        codes = [(name, int(value, 0)) for kind in (*kinds, bits) for name, value in CODE.findall(kind) if name != "VIP_SUCCESS"]
+        codes = [(name, int(value, 0)) for kind in (*kinds, bits) for name, value in NUMBERED.findall(kind) if name != "VIP_SUCCESS"]
         self.assertEqual(len(codes), 17 + 11 + 8)
         rows = read(SOURCES / "docs/OPERATING.md").split("\n## ")[1]
         for name, value in codes:
