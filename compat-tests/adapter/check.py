@@ -299,21 +299,13 @@ class Ends(Site):
         self.addCleanup(process.kill)
         return process
 
-    def processes(self):
-        """Returns those that have the environment of this test."""
+    def processes(self, program=b""):
+        """Returns those that have the environment of this test, and this program."""
         found, mark = [], os.fsencode(str(self.folder))
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                if mark in pathlib.Path("/proc", name, "environ").read_bytes():
-                    found.append(name)
-        return found
-
-    def sleepers(self):
-        """Of these, how many sleep."""
-        found = 0
-        for pid in self.processes():
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):  # it has ended meanwhile
-                found += "sleep" in pathlib.Path("/proc", pid, "cmdline").read_text()
+                if mark in (path / "environ").read_bytes() and program in (path / "cmdline").read_bytes():
+                    found.append(path.name)
         return found
 
     def test_interrupted(self):
@@ -323,7 +315,7 @@ class Ends(Site):
                 for line in process.stdout:
                     if line.startswith("[0:") and "stress: " in line:
                         break
-                while self.sleepers() < 3:
+                while len(self.processes(b"sleep")) < 3:
                     time.sleep(0.05)
                 process.send_signal(number)
                 self.assertEqual(128 + number, process.wait(PATIENCE))
