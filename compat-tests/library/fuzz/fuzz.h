@@ -35,7 +35,7 @@ unsigned take_below(struct input *input, unsigned count);
 /* Any number, often one near a limit of the device. */
 uint32_t take_length(struct input *input);
 
-#define STEPS_MOST 200 /* of an input, which is a program of steps */
+#define STEPS_MOST 200 /* of an input */
 
 /* Sets the configuration that config() returns. */
 void fuzz_configure(bool one_copy, const char *users);
@@ -186,10 +186,7 @@ void memory_register(struct region *region, struct input *input);
 void memory_deregister(struct region *region);
 /* The region with this key in this domain, or NULL. */
 const struct region *memory_find(uint32_t key, uint32_t domain);
-/*
- * Checks that bytes have changed only where a receive, an RDMA read or a peer with rights may
- * write.
- */
+/* Bytes may have changed only where a receive, an RDMA read or a peer with rights may write. */
 void memory_check(void);
 /* The program's posts. */
 void post_receive(struct vi *vi, struct input *input);

@@ -130,9 +130,7 @@ static void program_give_up(struct input *input)
 	}
 }
 
-/*
- * Reads all the memory that the peer has given. It must be there, whatever the peer has done to it.
- */
+/* All the memory that the peer has given must be there, whatever the peer has done to it. */
 static void touch(const struct vi *vi)
 {
 	const struct loopback_endpoint *endpoint = endpoint_of(vi);
@@ -188,10 +186,7 @@ static void (*const steps[])(struct input *input) = {
 	peer_say,       program_serve,
 };
 
-/*
- * Two flags start a request each: the peer's to the program, and the program's to the peer. So
- * short inputs reach much of the device, too.
- */
+/* Two flags start a request each, of the peer and of the program. So short inputs reach much of the device, too. */
 static void begin(struct input *input)
 {
 	static const char *const users[] = {"", "0", "0,1,4294967295", "12,nobody"};

@@ -146,10 +146,7 @@ static void introduce(struct loopback_endpoint *endpoint, const struct peer *pee
 	endpoint->socket = rest & 32 ? dead_socket() : -1;
 }
 
-/*
- * Makes the connection look old: lanes and rings are nearly full, or their counts are about to wrap
- * around.
- */
+/* Makes the connection look old: lanes and rings are nearly full, or their counts are about to wrap around. */
 static void age(struct loopback_endpoint *endpoint, struct peer *peer, struct input *input)
 {
 	static const uint32_t ages[] = {LANE_MESSAGES - 3, UINT32_MAX - 3, UINT32_MAX - LANE_MESSAGES};

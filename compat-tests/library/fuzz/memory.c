@@ -81,15 +81,10 @@ const struct region *memory_find(uint32_t key, uint32_t domain)
 	return NULL;
 }
 
-/*
- * These functions read poisoned memory. They run so often that counting their branches would take
- * most of the time.
- */
+/* These functions read poisoned memory, and so often that counting their branches would take most of the time. */
 #define UNWATCHED __attribute__((no_sanitize("address", "undefined", "coverage")))
 
-/*
- * Finds the range [first, end) of the arena's bytes that have changed. False when there are none.
- */
+/* Finds the range [first, end) of the arena's bytes that have changed. False when there are none. */
 UNWATCHED static bool find_changes(size_t *first, size_t *end)
 {
 	size_t low = 0, high = ARENA_SIZE / 8;

@@ -38,10 +38,7 @@ static struct cq *cq_for(enum sharing sharing, unsigned vi, bool is_receive)
 {
 	if (sharing == ONE_CQ)
 		return &world.cqs[0];
-	/*
-	 * With two CQs, the second VI has them the other way round. The device must still lock them
-	 * in one order.
-	 */
+	/* Of two CQs, the second VI has them the other way round. The device must still lock them in one order. */
 	return &world.cqs[sharing == TWO_CQS ? (vi & 1) ^ is_receive : 2 * vi + is_receive];
 }
 
