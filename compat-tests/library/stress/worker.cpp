@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // One process of the run: it opens its NIC, takes completions, sends, waits, ends in an orderly way, and checks that nothing
 // of it is left.
-#include "link.h"
+#include "meeting.h"
 
 #include <algorithm>
 #include <filesystem>
