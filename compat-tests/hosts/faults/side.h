@@ -88,7 +88,6 @@ class Side
 	bool connect();
 	// The connection has broken. Waits for the handler's call. All descriptors are back then.
 	void awaitLoss();
-	void checkLost();
 	// Afterwards the VI is idle, and its queues are empty.
 	void disconnect();
 	void release(); // also closes the NIC
