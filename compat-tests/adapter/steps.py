@@ -31,9 +31,11 @@ MEANINGS = {
 
 
 class Step:
-    """name: of its file of output; title: for people. `said` is a line, `means` what a failure means for the user."""
+    """name: of its file of output; title: for people. `said` is a line, `means` what a failure means for the user. Whether it
+    `decides`: later steps would only fail, too."""
 
-    decides = False  # whether later steps would only fail, too
+    decides = False
+
     def __init__(self, name, title, means):
         self.name, self.title, self.means = name, title, means
         self.status, self.said, self.seconds, self.figures = NOT_RUN, "an earlier step failed", 0, {}
@@ -260,12 +262,6 @@ class Perf(ProgramStep):
                         yield "%s, %s: %s %s" % (series["name"], what, short(point[key]), unit)
 
 
-class First(Perf):
-    """Without it, the steps that follow would wait for messages again and again."""
-
-    decides = True
-
-
 def short(number):
     return "%.0f" % number if number >= 1000 else "%.3g" % number
 
@@ -275,9 +271,8 @@ def plan(check):
     quick, nic = check.quick, "--nic=" + check.nic
     pairs = ("--pairs=3", "--iterations=20") if quick else ("--pairs=15", "--iterations=1000")
     return [
-        Tests("conformance", "vip_conformance: what VIA says", MEANINGS["functional"], CONFORMANCE_LIMIT,
-              "vip_conformance", check,
-              QUICK * quick),
+        Tests("conformance", "vip_conformance: what VIA says", MEANINGS["functional"], CONFORMANCE_LIMIT, "vip_conformance",
+              check, QUICK * quick),
         Tests("legacy", "vip_legacy: what programs rely on beyond VIA", "Some old programs will not run.", LEGACY_LIMIT,
               "vip_legacy", check, QUICK_LEGACY * quick),
         Stress("stress", "vip_stress: processes that send to each other, some of which are killed",
@@ -294,13 +289,14 @@ def plan_of_two(check, host, ports):
     perf = ["--nic=" + check.nic, "--port=%d" % ports["vip_perf"], "--json", host]
     one_size = ["--transfer=send", "--wait=poll", "--verbs", "--no-sockets", "--perturb=0",
                 "--trials=%d" % (2 if check.quick else 5)]
+    first = Perf("latency-2", "8 B to the other host, beside raw verbs, in turns", "No message comes through between the hosts. With "
+                 "RoCE, UDP port 4791 of both has to be open, and in any case TCP ports 16384 to 32767.", LIMIT, "vip_perf",
+                 "latency", *perf, *one_size, "--from=8", "--to=8")
+    first.decides = True  # those that follow would wait for messages again and again
     return [
-        First("latency-2", "8 B to the other host, beside raw verbs, in turns", "No message comes through between the hosts. With "
-              "RoCE, UDP port 4791 of both has to be open, and in any case TCP ports 16384 to 32767.", LIMIT, "vip_perf", "latency",
-              *perf, *one_size, "--from=8", "--to=8"),
+        first,
         Tests("conformance-2", "vip_conformance, second processes on the other host", means, CONFORMANCE_LIMIT,
-              "vip_conformance", check,
-              QUICK_OF_TWO * check.quick, (host, ports["vip_conformance"])),
+              "vip_conformance", check, QUICK_OF_TWO * check.quick, (host, ports["vip_conformance"])),
         Tests("legacy-2", "vip_legacy, second processes on the other host", means, LEGACY_LIMIT, "vip_legacy", check,
               QUICK_LEGACY_OF_TWO * check.quick, (host, ports["vip_legacy"])),
         Perf("bandwidth-2", "bandwidth to the other host, beside raw verbs, in turns", means, LIMIT, "vip_perf", "bandwidth",

@@ -3,16 +3,15 @@
 """tool.py wire|hosts|arguments|home|kernels|elsewhere: tests what of tools/with-hosts, with-rxe and setup needs no guest."""
 
 import contextlib
-import io
 import os
 import shutil
-import stat
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from pathlib import Path
 from unittest import mock
 
 sys.dont_write_bytecode = True  # tests leave the sources alone
@@ -22,6 +21,13 @@ from hosts import GuestDied, Hosts, Wire, message  # noqa: E402
 from hosts.wire import BACKLOG, frames_of, whole_frames  # noqa: E402
 
 SECONDS = 30  # for any event
+
+
+def write(path, text, mode=0o644):
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
 
 
 def on_the_wire(*frames):
@@ -150,18 +156,6 @@ class WireTest(unittest.TestCase):
         self.one.send(b"here")
         self.expect_only([b"here"], again, self.three)
 
-    def test_nonsense_is_no_frame(self):
-        self.one.send(b"sense")
-        self.one.end.sendall(b"\xff\xff\xff\xff")
-        self.expect_only([b"sense"], self.two, self.three)
-        self.two.send(b"fine")
-        self.expect_only([b"fine"], self.three)
-        self.until(lambda: self.said, "it is said that a guest is cut off")
-        self.assertEqual(["wire: host1 is off, after 1 sent, 0 cut, 0 matched, 0 lost: a frame of 4294967295 bytes"],
-                         self.said)
-        self.assertEqual("host2: 1 sent, 0 cut, 0 matched, 0 lost, 0 bytes wait for it; "
-                         "host3: 0 sent, 0 cut, 0 matched, 0 lost, 0 bytes wait for it", self.wire.state())
-
     def test_a_new_end_takes_the_place_of_the_old_one(self):
         again = self.guest(1)
         with self.assertRaises(OSError):
@@ -190,9 +184,8 @@ class HostsTest(unittest.TestCase):
 
     def setUp(self):
         cache = self.enterContext(tempfile.TemporaryDirectory())
-        os.makedirs(cache + "/kernel")
-        self.write(cache + "/kernel/version", "0\n")
-        self.program(cache + "/venv/bin/virtme-run", MACHINE)
+        write(cache + "/kernel/version", "0\n")
+        write(cache + "/venv/bin/virtme-run", MACHINE, 0o700)
         self.enterContext(mock.patch("hosts.guest.CACHE", cache))
         self.enterContext(mock.patch("hosts.hosts.SETUP", "true"))
         self.hosts = self.enterContext(Hosts(2))
@@ -201,21 +194,12 @@ class HostsTest(unittest.TestCase):
         """Starts a job of one process, which ends with this one at the latest."""
         return host.start("exec tail --pid=%d -f /dev/null" % os.getpid())
 
-    def write(self, path, text):
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-
-    def program(self, path, text):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        self.write(path, text)
-        os.chmod(path, stat.S_IRWXU)
-
     def test_a_signal_waits_for_the_process_to_lead_its_session(self):
         """This setsid waits until send_signal has looked for the process once, and sleeps."""
         first, host = self.hosts.directory + "/host1/first/", self.hosts[1]
-        self.program(first + "setsid", "#!/bin/sh\nPATH=/usr/bin:/bin\necho waits\n"
-                     "until [ -e %sslept ]; do sleep 0.01; done\nexec setsid \"$@\"\n" % first)
-        self.program(first + "sleep", "#!/bin/sh\n: >%sslept\nexec /bin/sleep \"$@\"\n" % first)
+        write(first + "setsid", "#!/bin/sh\nPATH=/usr/bin:/bin\necho waits\n"
+              "until [ -e %sslept ]; do sleep 0.01; done\nexec setsid \"$@\"\n" % first, 0o700)
+        write(first + "sleep", "#!/bin/sh\n: >%sslept\nexec /bin/sleep \"$@\"\n" % first, 0o700)
         job = self.idle(host)
         self.assertTrue(job.wait_for("waits", SECONDS))
         self.assertTrue(job.signal("KILL"))
@@ -247,17 +231,11 @@ class HostsTest(unittest.TestCase):
         host.power_off()
         self.assertEqual([False], seen)
 
-    def test_nothing_is_said_at_the_end(self):
-        shown = io.StringIO()
-        with Hosts(2, show=shown):
-            said = shown.getvalue()
-        self.assertEqual(said, shown.getvalue())
-
     def test_power_off_ends_qemu_and_nothing_else(self):
         other = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
         self.addCleanup(other.wait)
         self.addCleanup(other.kill)
-        self.write(self.hosts.directory + "/host1/qemu.pid", str(other.pid))
+        write(self.hosts.directory + "/host1/qemu.pid", str(other.pid))
         with mock.patch("hosts.guest.ANSWER_LIMIT", SECONDS):
             self.hosts[1].power_off()
         self.assertFalse(self.hosts[1].alive)
@@ -294,12 +272,6 @@ def run(*words, **how):
 
 
 class ArgumentsTest(unittest.TestCase):
-    def test_help(self):
-        done = run(TOOLS + "/with-hosts", "--help")
-        self.assertEqual(0, done.returncode)
-        for word in "--scenario", "--mtu", "--time-limit", "98", "99", "124":
-            self.assertIn(word, done.stdout)
-
     def test_what_is_asked_for_wrongly(self):
         for words, reason in (("", "usage"), ("true", "two commands"), ("--nothing true true", "unrecognized"),
                               ("--mtu 0 true true", "--mtu"), ("--mtu 1500, true true", "--mtu"),
@@ -335,9 +307,7 @@ class HomeTest(unittest.TestCase):
         """This setup has no guest."""
         directory = self.enterContext(tempfile.TemporaryDirectory())
         shutil.copy(TOOLS + "/with-rxe", directory)
-        with open(directory + "/setup", "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\necho no guest >&2\nexit 1\n")
-        os.chmod(directory + "/setup", stat.S_IRWXU)
+        write(directory + "/setup", "#!/bin/sh\necho no guest >&2\nexit 1\n", 0o700)
         done = self.run_without_home("bash", directory + "/with-rxe", "--kernel", __file__, "true")
         self.assertEqual((98, "no guest\n"), (done.returncode, done.stderr))
 
@@ -383,11 +353,7 @@ class KernelsTest(unittest.TestCase):
         self.write("cache/libvipl/venv/bin/python", "#!/bin/sh\n", 0o755)
 
     def write(self, name, text, mode=0o644):
-        path = os.path.join(self.root, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(path, mode)
+        write(os.path.join(self.root, name), text, mode)
 
     def package(self, name, files, depends, version="1"):
         self.write("tree/DEBIAN/control", "Package: %s\nVersion: %s\nArchitecture: amd64\nMaintainer: nobody\n"
@@ -450,8 +416,7 @@ class KernelsTest(unittest.TestCase):
         done = self.setup("kernel", "newest")
         self.assertEqual(0, done.returncode, done.stderr)
         self.expect_kernel(done.stdout.strip(), "7+deb-amd64")
-        with open(self.root + "/cache/libvipl/apt/debian.sources", encoding="utf-8") as file:
-            self.assertIn("Suites: sid later-backports\n", file.read())
+        self.assertIn("Suites: sid later-backports\n", Path(self.root, "cache/libvipl/apt/debian.sources").read_text())
         shutil.rmtree(self.root + "/offer")
         done = self.setup("kernel", "newest")  # within a day nobody is asked
         self.assertEqual(0, done.returncode, done.stderr)
@@ -496,7 +461,4 @@ class ElsewhereTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    cases = {"wire": WireTest, "hosts": HostsTest, "arguments": ArgumentsTest, "home": HomeTest,
-             "kernels": KernelsTest, "elsewhere": ElsewhereTest}[sys.argv[1]]
-    suite = unittest.defaultTestLoader.loadTestsFromTestCase(cases)
-    sys.exit(not unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(suite).wasSuccessful())
+    unittest.main(argv=[sys.argv[0], sys.argv[1].capitalize() + "Test"])

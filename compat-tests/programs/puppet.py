@@ -3,6 +3,7 @@
 
 import os
 import subprocess
+import time
 
 OPEN = "VipOpenNic 'via_lo &NIC"
 
@@ -53,3 +54,12 @@ def connect(server, client):
     client.begin("VipConnectRequest VI at at 30000 told")
     codes = [server.code("VipConnectWait NIC at 30000 from told &request"), server.code("VipConnectAccept request VI")]
     assert codes + [client.code()] == [0, 0, 0], codes
+
+
+def eventually(condition, what="what is waited for does not come", seconds=60):
+    """Returns what the condition returns when that is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found

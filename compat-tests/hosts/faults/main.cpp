@@ -109,8 +109,6 @@ int run(const Options &options)
 		if (connections++ == 0)
 			endsAt = now() + options.seconds * 1e3;
 		isWell = act(side, endsAt);
-		if (side.lost.rung())
-			side.checkLost();
 		side.disconnect();
 	} while ((isWell ? ++ends < options.times : options.reconnect) && !side.isDeviceGone());
 	side.release();

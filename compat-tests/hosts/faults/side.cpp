@@ -1,14 +1,70 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The life of one side, except how it connects and what it does then.
-#include "side.h"
-#include "message.h"
+// The life of one side, except what it does when it is connected.
+#include "traffic.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <sys/mman.h>
 
 namespace faults
 {
+
+constexpr size_t kDescriptorBytes = 128;
+constexpr size_t kBuffersAt = 8192;
+// A peer of 32 bits sets the lower half of an address.
+#ifdef MAP_32BIT
+constexpr int kReachable = MAP_32BIT;
+#else
+constexpr int kReachable = 0;
+#endif
+static_assert(Room::kInbox * kDescriptorBytes <= kBuffersAt);
+
+void Room::open(VIP_NIC_HANDLE nic, size_t bytes, bool isReadable)
+{
+	slotBytes = (bytes + 63) / 64 * 64;
+	size_t all = kBuffersAt + kBuffers * slotBytes;
+	void *memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | kReachable, -1, 0);
+	if (memory == MAP_FAILED)
+		wrong("no memory for %zu bytes: %s", all, strerror(errno));
+	data = static_cast<uint8_t *>(memory);
+	VIP_MEM_ATTRIBUTES attributes{nullptr, VIP_TRUE, isReadable};
+	must(VipRegisterMem(nic, data, all, &attributes, &handle), "VipRegisterMem");
+}
+
+void Room::close(VIP_NIC_HANDLE nic)
+{
+	must(VipDeregisterMem(nic, data, handle), "VipDeregisterMem");
+	munmap(data, kBuffersAt + kBuffers * slotBytes);
+}
+
+VIP_DESCRIPTOR *Room::descriptor(unsigned number) const
+{
+	return reinterpret_cast<VIP_DESCRIPTOR *>(data + number * kDescriptorBytes);
+}
+
+uint8_t *Room::buffer(unsigned number) const
+{
+	return data + kBuffersAt + number * slotBytes;
+}
+
+void describe(VIP_DESCRIPTOR *descriptor, VIP_UINT16 control, const void *data, uint32_t length, VIP_MEM_HANDLE handle,
+	      const Remote *remote)
+{
+	unsigned local = remote ? 1 : 0;
+	memset(descriptor, 0, sizeof *descriptor);
+	descriptor->CS.Control = control;
+	descriptor->CS.SegCount = static_cast<VIP_UINT16>(local + 1);
+	if (remote) {
+		descriptor->DS[0].Remote.Data.AddressBits = remote->address;
+		descriptor->DS[0].Remote.Handle = remote->handle;
+	}
+	descriptor->DS[local].Local.Data.AddressBits = reinterpret_cast<uintptr_t>(data);
+	descriptor->DS[local].Local.Handle = handle;
+	descriptor->DS[local].Local.Length = length;
+}
 
 // Returns the number of files that this process has open.
 static long openFiles()
@@ -97,6 +153,76 @@ VIP_VI_STATE Side::state() const
 	VIP_VI_STATE state = VIP_STATE_IDLE;
 	must(query(&state), "VipQueryVi");
 	return state;
+}
+
+constexpr double kAgain = 240000; // ms for tries to connect again after a break
+constexpr double kPause = 50;     // ms, between two tries
+
+// Returns a network address with that discriminator, on that host or, for "", on the NIC's own.
+Address Side::address(const std::string &host, const std::string &discriminator) const
+{
+	if (discriminator.size() > attributes_.MaxDiscriminatorLen)
+		wrong("the discriminator %s is too long", discriminator.c_str());
+	Address result(attributes_, discriminator);
+	std::string name = host;
+	VIP_RETURN code = host.empty() ? VIP_SUCCESS : VipNSGetHostByName(nic_, name.data(), result.get(), 0);
+	if (code != VIP_SUCCESS)
+		wrong("VipNSGetHostByName of %s: %s", host.c_str(), text(code));
+	return result;
+}
+
+bool Side::serve()
+{
+	Address local = address("", options.name), remote(attributes_);
+	VIP_VI_ATTRIBUTES attributes;
+	VIP_CONN_HANDLE connection;
+	if (called("VipConnectWait", [&] {
+		    return VipConnectWait(nic_, local.get(), options.timeout, remote.get(), &attributes, &connection);
+	    }) != VIP_SUCCESS)
+		return false;
+	if (options.act == Act::Hold) {
+		event("holding");
+		signal.wait(1e9);
+		signal.reset();
+	}
+	return called("VipConnectAccept", [&] { return VipConnectAccept(connection, vi); }) == VIP_SUCCESS;
+}
+
+bool Side::request()
+{
+	Address local = address("", options.own), remote = address(options.host, options.name);
+	VIP_VI_ATTRIBUTES attributes;
+	if (options.role == Role::Call)
+		return called("VipConnectRequest", [&] {
+			return VipConnectRequest(vi, local.get(), remote.get(), options.timeout, &attributes);
+		}) == VIP_SUCCESS;
+	return called("VipConnectPeerRequest", [&] {
+		       return VipConnectPeerRequest(vi, local.get(), remote.get(), options.timeout);
+	       }) == VIP_SUCCESS &&
+	       called("VipConnectPeerWait", [&] { return VipConnectPeerWait(vi, &attributes); }) == VIP_SUCCESS;
+}
+
+bool Side::connect()
+{
+	double began = now();
+	if (receivesOut_ == 0)
+		for (unsigned slot = 0; slot < Room::kReceives; slot++)
+			postReceive(slot);
+	{
+		std::lock_guard guard(tellingLock_);
+		lost.reset();
+		leaving_ = false;
+		setHandler();
+	}
+	while (!(options.role == Role::Serve ? serve() : request())) {
+		if (!options.reconnect || now() - began > kAgain || isDeviceGone())
+			return false;
+		if (state() != VIP_STATE_IDLE)
+			wrong("the VI is %s after connecting failed", text(state()));
+		lost.wait(kPause);
+	}
+	event("connected", "took=%.1f", now() - began);
+	return true;
 }
 
 void Side::postReceive(unsigned slot)
@@ -192,14 +318,10 @@ void Side::awaitLoss()
 		wrong("everything is flushed, and the handler has not been told");
 }
 
-// Everything must be flushed before the handler is called, so there is no wait here.
-void Side::checkLost()
-{
-	expect("the call of the handler", VIP_STATE_ERROR);
-}
-
 void Side::disconnect()
 {
+	if (lost.rung()) // everything was flushed before, so there is no wait here
+		expect("the call of the handler", VIP_STATE_ERROR);
 	leaving_ = true;
 	must(called("VipDisconnect", [&] { return VipDisconnect(vi); }), "VipDisconnect");
 	expect("VipDisconnect", VIP_STATE_IDLE);

@@ -18,7 +18,6 @@ enum {
 	BLOCK = 64,	 /* rounds */
 	PATIENCE_MS = 20000,
 	SEGMENT_BYTES = 8,
-	MOST_SEGMENTS = 4,
 	STRIDE = 256,
 };
 

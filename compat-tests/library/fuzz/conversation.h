@@ -35,15 +35,6 @@ bool world_place(const struct discriminator *wanted, unsigned number, struct pla
 enum whose { OWN = 1, OTHER };
 struct discriminator discriminator_of(enum whose whose);
 
-/* conversation_program.c: the program's steps */
-void program_listen(struct input *input);
-void program_unlisten(struct input *input);
-void program_connect(struct input *input);
-void program_answer(struct input *input);
-void program_give_up(struct input *input);
-void program_use(struct input *input);
-void program_serve(struct input *input);
-
 /* conversation_peer.c: the peer's steps */
 void peer_open(void);
 void peer_close(void);
@@ -54,14 +45,7 @@ void peer_take_call(struct input *input);
 void peer_say(struct input *input);
 void peer_listen(struct input *input);
 void peer_hang_up(struct input *input);
-
-/* conversation_descriptors.c: the file descriptors that the peer sends */
-/* Makes a file descriptor of some kind. */
-int descriptor_make(struct input *input);
-/* The peer keeps this descriptor, to send it later or to shrink the memory behind it. */
-void descriptor_keep(int fd);
-/* Tries to shrink the memory behind all descriptors that are kept. */
+/* Tries to shrink the memory behind all descriptors that it has sent and kept. */
 void descriptor_shrink(struct input *input);
-void descriptor_forget(void);
 
 #endif

@@ -35,7 +35,7 @@ unsigned take_below(struct input *input, unsigned count);
 /* Any number, often one near a limit of the device. */
 uint32_t take_length(struct input *input);
 
-#define STEPS_MOST 200 /* of an input, which is a program of steps */
+#define STEPS_MOST 200 /* of an input */
 
 /* Sets the configuration that config() returns. */
 void fuzz_configure(bool one_copy, const char *users);
@@ -186,22 +186,18 @@ void memory_register(struct region *region, struct input *input);
 void memory_deregister(struct region *region);
 /* The region with this key in this domain, or NULL. */
 const struct region *memory_find(uint32_t key, uint32_t domain);
-/*
- * Checks that bytes have changed only where a receive, an RDMA read or a peer with rights may
- * write.
- */
+/* Bytes may have changed only where a receive, an RDMA read or a peer with rights may write. */
 void memory_check(void);
+/* The program's posts. */
+void post_receive(struct vi *vi, struct input *input);
+void post_send(struct vi *vi, struct input *input);
 
-/* race.c */
+/* calls.c */
 /*
  * Counts the device's reads of the link. Just before read number `reads` from now on, `value` is
  * written into the link: at `offset`, or, with `at_last`, where the device read last.
  */
 void race_start(struct vi *vi, unsigned reads, bool at_last, uint32_t offset, uint64_t value);
 void race_stop(void);
-
-/* post.c: the program's posts */
-void post_receive(struct vi *vi, struct input *input);
-void post_send(struct vi *vi, struct input *input);
 
 #endif

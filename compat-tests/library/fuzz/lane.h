@@ -8,14 +8,7 @@
 #define PEER_SIZE   0x20000u
 #define PEER_DOMAIN 7u
 
-/* lane_connect.c */
-/* Another process, whose memory this process may access. It only sleeps. */
-pid_t child_process(void);
-/* PEER_SIZE bytes at this address in both processes. */
-extern uint8_t *child_memory;
-void peer_create(struct peer *peer);
-void peer_destroy(struct peer *peer);
-void vi_connect(struct vi *vi, struct input *input);
+extern uint8_t *child_memory; /* PEER_SIZE bytes at this address in both processes */
 
 /* lane_peer.c: the peers' steps */
 void peer_message(struct vi *vi, struct input *input);

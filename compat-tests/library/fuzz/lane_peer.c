@@ -20,9 +20,7 @@ static uint32_t put_ring(struct peer *peer, uint32_t length)
 	return offset;
 }
 
-/*
- * Sets an order's target to one of the program's regions or near it. With `off` it may be anywhere.
- */
+/* Sets an order's target to one of the program's regions or near it. With `off` it may be anywhere. */
 static void aim(struct peer *peer, struct lane_message *message, struct input *input, bool off)
 {
 	uint8_t flags = take8(input);
@@ -82,10 +80,7 @@ void peer_message(struct vi *vi, struct input *input)
 	message = &peer->in->messages[peer->written & (LANE_MESSAGES - 1)];
 	if (is_order)
 		aim(peer, message, input, flags & TARGET_OFF);
-	/*
-	 * Numbers wrap around. Number 0 stands for "no answer" as well, so such an order is not
-	 * checked.
-	 */
+	/* Number 0, to which numbers wrap around, stands for "no answer" as well, so such an order is not checked. */
 	peer->tracked = is_order && times == 1 && number && !(flags & NUMBER_OFF);
 	peer->order_number = number;
 	peer->order_length = length;

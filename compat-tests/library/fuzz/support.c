@@ -82,9 +82,7 @@ const struct config *config(void)
 	return &settings;
 }
 
-/*
- * Formats every message, so that a sanitizer finds a wrong argument. Prints it if FUZZ_LOG is set.
- */
+/* Formats every message, so that a sanitizer finds a wrong argument. Prints it if FUZZ_LOG is set. */
 void log_message(enum log_level level, const char *format, ...)
 {
 	char text[512];

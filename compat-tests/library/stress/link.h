@@ -1,14 +1,64 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-// One process's end of the connection to one peer. It has a VI, receives, a window that the peer may write into, and
-// counts of messages.
+// One process: what its parts share, and its end of the connection to one peer.
 #pragma once
 
-#include "home.h"
+#include "stress.h"
 
 #include <deque>
 
 namespace stress
 {
+
+// Registered memory on pages of its own.
+class Region
+{
+      public:
+	Region(VIP_NIC_HANDLE nic, size_t bytes, VIP_BOOLEAN rdmaWrite = VIP_FALSE);
+	Region(const Region &) = delete;
+	Region &operator=(const Region &) = delete;
+	~Region(); // frees the memory; the NIC is closed by then
+	void deregister();
+	void registerAnew();
+	uint8_t *data = nullptr;
+	VIP_MEM_HANDLE handle = 0;
+
+      private:
+	VIP_NIC_HANDLE nic_;
+	size_t bytes_;
+	VIP_BOOLEAN rdmaWrite_;
+};
+
+// Opens the NIC.
+struct Home {
+	Home(const Options &someOptions, Board &someBoard, unsigned aRank, VIP_ERROR_HANDLER handler, void *context);
+	bool closing() const
+	{
+		return board.phase == Phase::Close;
+	}
+	// The CQ, or NULL: some processes have all of their queues on it, some have a part of them there, some have no CQ.
+	VIP_CQ_HANDLE maybeOnCq()
+	{
+		return allOnCq || random.once(2) ? cq : nullptr;
+	}
+	// Of this process's connection to a peer.
+	End &end(unsigned peer)
+	{
+		return seat.end[life][peer];
+	}
+
+	const Options &options;
+	Board &board;
+	const unsigned rank;
+	Seat &seat;
+	const uint32_t life;
+	Random random;
+	const VIP_NIC_HANDLE nic;
+	VIP_NIC_ATTRIBUTES attributes{};
+	Region pattern; // the contents of messages are cut from it
+	VIP_CQ_HANDLE cq = nullptr;
+	const bool allOnCq = random.once(2);
+	size_t largest = 0; // bytes of the longest message
+};
 
 // A new connection.
 struct Arrival {
@@ -27,6 +77,7 @@ struct Loss {
 
 enum class State { Down, Ready, Up, Broken };
 
+// It has a VI, receives, a window that the peer may write into, and counts of messages.
 class Link
 {
       public:
@@ -93,7 +144,7 @@ class Link
 	bool peerIsEnding() const;
 	Time lateness(Time when) const;
 
-	// sending.cpp
+	// messages.cpp
 	Way outward() const;
 	void sendCredit();
 	void sendPlanned();
@@ -102,8 +153,6 @@ class Link
 	void post(const Posted &posted);
 	void sendTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor);
 	void waitSends();
-
-	// receiving.cpp
 	Way inward() const;
 	void postReceive();
 	void receiveTaken(VIP_RETURN result, VIP_DESCRIPTOR *descriptor);

@@ -38,7 +38,7 @@ const Refused CALLS[] = {
 	UNKNOWN(memfd_create), CALL(openat), CALL(pidfd_open), CALL(ppoll), CALL(pread64), CALL(process_vm_readv),
 	CALL(process_vm_writev), CALL(pwrite64), CALL(pwritev), CALL(pwritev2), CALL(read), CALL(recvfrom),
 	CALL(recvmsg), CALL(sendmsg), CALL(sendto), CALL(setsockopt), CALL(shutdown), CALL(socket), CALL(socketpair),
-	CALL(timerfd_settime), CALL(write),
+	CALL(timerfd_create), CALL(timerfd_settime), CALL(write),
 	FAILING(accept4, EMFILE, "(see ulimit -n)"), FAILING(epoll_create1, EMFILE, "(see ulimit -n)"),
 	FAILING(epoll_ctl, ENOSPC, "(see fs.epoll.max_user_watches)"), FAILING(epoll_ctl, ENOMEM, "memory of the machine"),
 	FAILING(fallocate, ENOSPC, "memory of the machine"), FAILING(memfd_create, EMFILE, "(see ulimit -n)"),

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 
-KIND, VERSION, WHAT = sys.argv[1:]
 DEPTH = 50  # of sockets in sockets
 MANY_FILES = 300
 kept = []
@@ -183,36 +182,38 @@ def fuse(directory):
             os.write(device, struct.pack("<IiQ", 16 + len(answer), code, unique) + answer)
 
 
-if KIND == "fuse":
-    fuse(WHAT)
-elif KIND == "ask":
-    ask()
-elif KIND == "status":
-    for name in names(b"vipl-status-") * 20:
-        send(connect(socket.SOCK_STREAM, name), b"x")
-elif KIND == "flood":
-    for name in names(b"vipl-status-"):
-        flood(socket.SOCK_STREAM, name, 1000)
-    flood(socket.SOCK_SEQPACKET, rendezvous(b"besieged"), 3000)
-elif KIND == "rendezvous":
-    for count in [1, 5] * 20:
-        send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), b"x" * (count - 1), count)
-    sent = 0 if "/" in WHAT else MANY_FILES
-    while sent < MANY_FILES:
-        sent += send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), b"x")
-elif KIND == "request":
-    for count in [1, 2, 5] * 10:
-        send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), message(2, b"besieged"), count)
-elif KIND == "impostor":
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    listener.bind(rendezvous(b"impostor"))
-    listener.listen(100)
-    for count in [1, 5] * 20:
-        requester, _ = listener.accept()
-        kept.append(requester)
-        send(requester, message(4, b""), count)
-else:
-    sys.exit("no such attack: " + KIND)
-print("done", flush=True)
-sys.stdin.read()
-os._exit(0)
+if __name__ == "__main__":
+    KIND, VERSION, WHAT = sys.argv[1:]
+    if KIND == "fuse":
+        fuse(WHAT)
+    elif KIND == "ask":
+        ask()
+    elif KIND == "status":
+        for name in names(b"vipl-status-") * 20:
+            send(connect(socket.SOCK_STREAM, name), b"x")
+    elif KIND == "flood":
+        for name in names(b"vipl-status-"):
+            flood(socket.SOCK_STREAM, name, 1000)
+        flood(socket.SOCK_SEQPACKET, rendezvous(b"besieged"), 3000)
+    elif KIND == "rendezvous":
+        for count in [1, 5] * 20:
+            send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), b"x" * (count - 1), count)
+        sent = 0 if "/" in WHAT else MANY_FILES
+        while sent < MANY_FILES:
+            sent += send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), b"x")
+    elif KIND == "request":
+        for count in [1, 2, 5] * 10:
+            send(connect(socket.SOCK_SEQPACKET, rendezvous(b"besieged")), message(2, b"besieged"), count)
+    elif KIND == "impostor":
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(rendezvous(b"impostor"))
+        listener.listen(100)
+        for count in [1, 5] * 20:
+            requester, _ = listener.accept()
+            kept.append(requester)
+            send(requester, message(4, b""), count)
+    else:
+        sys.exit("no such attack: " + KIND)
+    print("done", flush=True)
+    sys.stdin.read()
+    os._exit(0)

@@ -11,12 +11,11 @@ import os
 import re
 import subprocess
 import sys
-import time
 import unittest
 from pathlib import Path
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from puppet import Puppet, connect
+from puppet import Puppet, connect, eventually
 
 INFO, RUN, PAIR, PINGPONG, PUPPET = sys.argv[1:]
 # And their interfaces, with an i in front.
@@ -60,13 +59,6 @@ def ours(text):
     """Of the list, the lines of our devices, without addresses that the kernel has chosen."""
     return [re.sub("nic[0-9]+ ", "nicN ", line).split() for line in text.splitlines()
             if re.match(r"    (nic\d+|by name|no) +vip", line) and "fe80:" not in line and " vippart " not in line]
-
-
-def eventually(is_so, what):
-    end = time.monotonic() + PATIENCE
-    while not is_so():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
 
 
 def expect_message(pair):

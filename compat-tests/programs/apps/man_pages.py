@@ -12,6 +12,8 @@ options are escaped in a page (\\-\\-help): others look alike, and cannot be cop
 import re
 import subprocess
 import sys
+import unittest
+from pathlib import Path
 
 # CLI11 writes this word in capitals from 2.5 on.
 SUBCOMMANDS = re.compile(r"^Subcommands:\n((?: .*\n?)+)", re.M | re.I)
@@ -25,16 +27,9 @@ TAG = re.compile(r"^\.TP\b.*\n(.+)", re.M)
 PART = re.compile(r"^\.SS +(.+)", re.M)
 
 
-class Mistake(Exception):
-    pass
-
-
 def help_of(*command):
-    done = subprocess.run(
-        [*command, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30
-    )
-    if done.returncode or not IN_HELP.search(done.stdout):
-        raise Mistake("%s --help: status %d, or no options" % (" ".join(command), done.returncode))
+    done = subprocess.run([*command, "--help"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0 and IN_HELP.search(done.stdout), (command, done)
     return done.stdout
 
 
@@ -45,34 +40,25 @@ def subcommands_of(text):
         return []
     found = SUBCOMMANDS.search(text)
     names = re.findall(r"^  (\w+)", found[1], re.M) if found else []
-    if not names:
-        raise Mistake("there are subcommands, and it is not told which")
+    assert names, "there are subcommands, and it is not told which"
     return names
 
 
-def check(program, page):
-    with open(page, encoding="utf-8") as file:
-        text = FONT.sub("", COMMENT.sub("", file.read()))
-    helps = [help_of(program)]
-    subcommands = subcommands_of(helps[0])
-    helps += [help_of(program, subcommand) for subcommand in subcommands]
-    told = {option.replace("-", "\\-") for help in helps for option in IN_HELP.findall(help)}
-    written = set(IN_PAGE.findall(text))
-    described = set(IN_PAGE.findall("\n".join(TAG.findall(text))))
-    wrong = ["it does not describe " + option for option in sorted(told - described)]
-    wrong += ["no --help has its " + option for option in sorted(written - told)]
-    wrong += ["it has no part " + name for name in subcommands if name not in PART.findall(text)]
-    print("%s: %d options, %d subcommands" % (page, len(told), len(subcommands)))
-    return wrong
+class ManPages(unittest.TestCase):
+    def test_each_describes_the_options_of_its_program_and_no_others(self):
+        for program, page in zip(sys.argv[1::2], sys.argv[2::2]):
+            with self.subTest(page):
+                self.check(program, FONT.sub("", COMMENT.sub("", Path(page).read_text(encoding="utf-8"))))
+
+    def check(self, program, text):
+        helps = [help_of(program)]
+        subcommands = subcommands_of(helps[0])
+        helps += [help_of(program, subcommand) for subcommand in subcommands]
+        told = {option.replace("-", "\\-") for help in helps for option in IN_HELP.findall(help)}
+        described = set(IN_PAGE.findall("\n".join(TAG.findall(text))))
+        self.assertEqual([], sorted(told - described), "options that the page does not describe")
+        self.assertEqual([], sorted(set(IN_PAGE.findall(text)) - told), "options that no --help has")
+        self.assertLessEqual(set(subcommands), set(PART.findall(text)), "subcommands without a part of the page")
 
 
-failed = 0
-for program, page in zip(sys.argv[1::2], sys.argv[2::2]):
-    try:
-        wrong = check(program, page)
-    except (Mistake, OSError, ValueError, subprocess.SubprocessError) as error:
-        wrong = [str(error)]
-    for sentence in wrong:
-        print("FAILED: %s: %s" % (page, sentence))
-        failed = 1
-sys.exit(failed)
+unittest.main(argv=sys.argv[:1])

@@ -9,17 +9,16 @@ import os
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.dont_write_bytecode = True  # tests leave the sources alone
-from puppet import OPEN, Puppet  # noqa: E402
+from attacks import lingering  # noqa: E402
+from puppet import OPEN, Puppet, eventually  # noqa: E402
 
 STAT, PINGPONG, PUPPET = sys.argv[1:4]
 PATIENCE = 60  # seconds; only a program that hangs takes this long
@@ -33,33 +32,6 @@ def stat(*arguments, under=()):
 
 def nics_of(process):
     return json.loads(stat("--json", process.pid).stdout)
-
-
-def eventually(condition):
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("this has not become true: %s" % condition.__name__)
-
-
-def lingering(test):
-    """A connection that makes whoever closes it last wait for ever. It ends with the test."""
-    listener, file = socket.socket(), socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(1)
-    file.connect(listener.getsockname())
-    taken, _ = listener.accept()
-    for each in taken, listener:
-        test.addCleanup(each.close)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            file.send(bytes(65536), socket.MSG_DONTWAIT)
-    file.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 10000))
-    return file.detach()
 
 
 class Stat(unittest.TestCase):
@@ -228,7 +200,7 @@ class Stat(unittest.TestCase):
 
     def test_a_file_that_nobody_can_close_stops_nothing(self):
         for others in [], [self.sealed(b"{}")]:
-            file = lingering(self)
+            file = lingering().detach()
 
             def answer(reader):
                 socket.send_fds(reader, [b"x"], [*others, file])

@@ -22,6 +22,7 @@ def read(path):
 
 # --- links
 
+PAGES = [*SOURCES.glob("*.md"), *SOURCES.glob("docs/*.md")]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
 HEADING = re.compile(r"^#+ +(.*?) *$", re.M)
 # A document, perhaps as a link, and perhaps a chapter of it.
@@ -75,7 +76,7 @@ class References(unittest.TestCase):
 
 class Figures(unittest.TestCase):
     def test_each_is_in_a_document(self):
-        pages = "".join(read(path) for path in (*SOURCES.glob("*.md"), *SOURCES.glob("docs/*.md")))
+        pages = "".join(map(read, PAGES))
         figures = {path.name for path in (SOURCES / "docs/figures").iterdir()}
         self.assertEqual({name for name in figures if name not in pages}, set())
 
@@ -83,7 +84,7 @@ class Figures(unittest.TestCase):
 class Links(unittest.TestCase):
     def test_each_leads_somewhere(self):
         count = 0
-        for page in [*SOURCES.glob("*.md"), *SOURCES.glob("docs/*.md")]:
+        for page in PAGES:
             for file, anchor in LINK.findall(CODE.sub("", read(page))):
                 target = page.parent / file if file else page
                 with self.subTest(page=page.name, link=file, anchor=anchor):
@@ -148,8 +149,7 @@ class Settings(unittest.TestCase):
                     self.assertTrue(entries[name][0].endswith(values), entries[name][0])
 
     def test_documents_and_manual_pages_name_no_others(self):
-        pages = [*SOURCES.glob("*.md"), *SOURCES.glob("docs/*.md"), *SOURCES.glob("docs/*.7"),
-                 *SOURCES.glob("apps/**/*.1")]
+        pages = [*PAGES, *SOURCES.glob("docs/*.7"), *SOURCES.glob("apps/**/*.1")]
         self.assertGreater(len(pages), 10)
         for page in pages:
             names = {name for name in NAME.findall(read(page)) if not name.startswith("VIPL_BUILD_")}
@@ -158,7 +158,7 @@ class Settings(unittest.TestCase):
 
 # --- codes
 
-CODE = re.compile(r"^(?:\t|#define )(VIP_\w+?)(?: = |\s+)(0x[0-9a-fA-F]+|\d+)\b(?!\.)", re.M)
+NUMBERED = re.compile(r"^(?:\t|#define )(VIP_\w+?)(?: = |\s+)(0x[0-9a-fA-F]+|\d+)\b(?!\.)", re.M)
 
 
 class Codes(unittest.TestCase):
@@ -167,7 +167,7 @@ class Codes(unittest.TestCase):
         header = read(SOURCES / "include/vipl.h")
         kinds = [re.search(r"\{\n((?:\t.*\n)*)\} %s;" % name, header)[1] for name in ("VIP_RETURN", "VIP_ERROR_CODE")]
         bits = "\n".join(re.findall(r"^#define VIP_STATUS_\w+_ERROR .*$", header, re.M))
-        codes = [(name, int(value, 0)) for kind in (*kinds, bits) for name, value in CODE.findall(kind) if name != "VIP_SUCCESS"]
+        codes = [(name, int(value, 0)) for kind in (*kinds, bits) for name, value in NUMBERED.findall(kind) if name != "VIP_SUCCESS"]
         self.assertEqual(len(codes), 17 + 11 + 8)
         rows = read(SOURCES / "docs/OPERATING.md").split("\n## ")[1]
         for name, value in codes:

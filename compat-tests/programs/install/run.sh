@@ -11,10 +11,6 @@
 # installed there first.
 set -u
 
-if (($# < 8 || $# > 9)); then
-    echo "usage: $0 CMAKE BUILD-DIRECTORY LIBDIR CC CXX FLAGS SOURCES OLD-PROGRAM [OTHER-BUILD]" >&2
-    exit 2
-fi
 cmake=$1 build=$2 libdir=$3 cc=$4 cxx=$5 sources=$7 old=$8
 read -ra flags <<<"$6"
 trees=(${9:+"$9"} "$build")

@@ -48,14 +48,6 @@ def running(words, point, output=subprocess.DEVNULL):
 # --- wrong requests --------------------------------------------------------------------------------
 
 
-def test_help():
-    for words in (["--help"], ["latency", "--help"], ["scale", "--help"], ["server", "--help"]):
-        code, out, err = run(*words)
-        expect(code == 0 and "--help" in out and not err, "help", words, code, out, err)
-    code, out, _ = run("--version")
-    expect(code == 0 and out.strip(), "the version", code, out)
-
-
 def test_usage_errors():
     for words in ("", "nothing", "latency", "latency --self localhost", "latency --self --port 65536",
                   "latency --self --nothing", "scale --self --to 0", "server localhost",
@@ -70,6 +62,8 @@ def test_usage_errors():
                          ("scale --question no", "vis,cq,segments,buffers,mtu,memory")):
         _, _, err = run(*words.split(), seconds=SOON)
         expect(err.splitlines()[0] == f"{words.split()[1]}: no not in {{{right}}}", "the right words", err)
+    code, out, _ = run("--version")
+    expect(code == 0 and out.strip(), "the version", code, out)
 
 
 def test_unknown_nic():
@@ -251,7 +245,7 @@ def test_once():
     """The server ends, and well, after its client."""
     with Server("--once") as server:
         server.expect_service()
-        server.expect_end()
+        expect(server.process.wait(SECONDS) == 0, "the server ends well", server.process.returncode)
 
 
 # --- output ----------------------------------------------------------------------------------------

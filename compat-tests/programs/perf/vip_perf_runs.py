@@ -96,10 +96,6 @@ class Server:
         expect(self.process.poll() is None, "the server lives")
         json_of("scale", "--question", "vis", "--to", "1", where=self.address())
 
-    def expect_end(self):
-        """Waits for the end of a server with --once."""
-        expect(self.process.wait(SECONDS) == 0, "the server ends well", self.process.returncode)
-
     def message(self, seconds=SOON):
         """Returns the next line of the server that is not a message of the library."""
         while True:

@@ -118,10 +118,6 @@ def same(found, expected, what):
     assert not difference, what + ":\n" + "\n".join(difference)
 
 
-def expected_lines(name):
-    return (HERE / name).read_text(encoding="ascii").splitlines()
-
-
 def calls_of(path):
     """Yields the commands of calls.txt, each with the lines that the trace has to have of it: those of its thread; and
     without a command what the library's thread writes."""
@@ -407,7 +403,7 @@ def case_summary(vip_trace):
     done = subprocess.run([vip_trace, "--long=0.5", HERE / "known.trace"], text=True,
                           capture_output=True)
     assert done.returncode == 0 and not done.stderr, done.stderr
-    same(done.stdout.splitlines(), expected_lines("known.summary"), "the summary")
+    same(done.stdout.splitlines(), (HERE / "known.summary").read_text(encoding="ascii").splitlines(), "the summary")
 
 
 def case_gap_summary(vip_trace):
