@@ -237,34 +237,6 @@ TEST_F(CqOrder, RdmaWritesAndSendsAreNamedInTheirOrder)
 }
 
 // A call has shown that they are done before the VI is destroyed, or none has.
-// [functional: VipCQWait VipCQDone VipDestroyVi] Completions of a destroyed VI are no longer named. Those of other VIs
-// are still named, in their order.
-TEST_F(CqOrder, OthersStayWhenAViIsDestroyed)
-{
-	constexpr unsigned messages = 4;
-	for (bool seen : {true, false}) {
-		Cq cq(nic, 1024);
-		Vi to(nic, reliable(), nullptr, cq), from(nic);
-		Pool in(nic, messages, 16), lost(nic, messages + 1, 16), out(nic, 1, 16);
-		ASSERT_TRUE(harness::connect(to, from));
-		{
-			Vi gone(nic, reliable(), nullptr, cq), other(nic);
-			ASSERT_TRUE(harness::connect(gone, other));
-			ASSERT_TRUE(lost.postReceives(gone, messages + 1, 16)); // one of them stays posted
-			for (unsigned i = 0; i < messages; i++) {
-				ASSERT_TRUE(in.postReceive(to, i, 16));
-				ASSERT_TRUE(out.send(from, 0, 16));
-				ASSERT_TRUE(out.send(other, 0, 16));
-				ASSERT_TRUE(!seen || isDoneWhenAsked(to, in.descriptor(i)));
-				ASSERT_TRUE(!seen || isDoneWhenAsked(gone, lost.descriptor(i)));
-			}
-		}
-		for (unsigned i = 0; i < messages; i++)
-			ASSERT_EQ(in.descriptor(i), cq.take().descriptor) << i;
-		EXPECT_TRUE(cq.isEmpty());
-	}
-}
-
 // ---- a message and its answer ----
 
 VIP_PEER(cqOrderAnswerer)

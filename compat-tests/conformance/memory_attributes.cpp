@@ -203,6 +203,9 @@ TEST_F(MemoryAttributes, RdmaWriteThatIsTakenAwayIsRefused)
 	VIP_MEM_ATTRIBUTES open = memory(nullptr, VIP_TRUE), closed = memory(nullptr);
 	Region region(nic, 4096, open), same(nic, 4096, open);
 	VIP_MEM_HANDLE other = 0;
+	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, same.data(), 4096, &closed, &other));
+	EXPECT_EQ(kNotWritten, writeInto(same, nullptr, other)) << "a handle that never had the right";
+	EXPECT_EQ(VIP_SUCCESS, VipDeregisterMem(nic, same.data(), other));
 	ASSERT_EQ(VIP_SUCCESS, VipRegisterMem(nic, region.data(), 4096, &open, &other));
 	EXPECT_EQ(kWritten, writeInto(region, nullptr));
 	ASSERT_EQ(VIP_SUCCESS, set(region, closed));

@@ -156,6 +156,16 @@ class WireTest(unittest.TestCase):
         self.one.send(b"here")
         self.expect_only([b"here"], again, self.three)
 
+    def test_nonsense_is_no_frame(self):
+        self.one.send(b"sense")
+        self.one.end.sendall(b"\xff\xff\xff\xff")
+        self.expect_only([b"sense"], self.two, self.three)
+        self.two.send(b"fine")
+        self.expect_only([b"fine"], self.three)
+        self.until(lambda: self.said, "it is said that a guest is cut off")
+        self.assertEqual(["wire: host1 is off, after 1 sent, 0 cut, 0 matched, 0 lost: a frame of 4294967295 bytes"],
+                         self.said)
+
     def test_a_new_end_takes_the_place_of_the_old_one(self):
         again = self.guest(1)
         with self.assertRaises(OSError):

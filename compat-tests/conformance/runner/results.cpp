@@ -84,6 +84,8 @@ static std::vector<std::string> lines()
 {
 	std::ifstream text("/proc/self/fd/" + std::to_string(file)); // opened anew, so it is read from its beginning
 	std::vector<std::string> found;
+	if (!text)
+		throw std::runtime_error("cannot read the results, as /proc is not there");
 	for (std::string line; std::getline(text, line);)
 		found.push_back(line);
 	return found;

@@ -110,7 +110,7 @@ int run(const Options &options)
 			endsAt = now() + options.seconds * 1e3;
 		isWell = act(side, endsAt);
 		side.disconnect();
-	} while ((isWell ? ++ends < options.times : options.reconnect) && !side.isDeviceGone());
+	} while ((isWell ? ++ends < options.times : options.reconnect) && !side.deviceGone.rung());
 	side.release();
 	event("over", "connections=%u well=%d", connections, isWell);
 	return isWell ? kWell : kBroke;

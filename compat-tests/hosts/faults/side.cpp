@@ -126,7 +126,7 @@ void Side::told(unsigned connection, const VIP_ERROR_DESCRIPTOR &error)
 	must(rc, "VipQueryVi");
 	event("told", "code=%s state=%s", text(error.ErrorCode), isNic ? "-" : text(now));
 	if (error.ErrorCode == VIP_ERROR_CATASTROPHIC) {
-		deviceGone_ = true;
+		deviceGone.ring();
 		return;
 	}
 	if (error.ErrorCode != VIP_ERROR_CONN_LOST && error.ErrorCode != VIP_ERROR_RDMA_TRANSPORT)
@@ -215,7 +215,7 @@ bool Side::connect()
 		setHandler();
 	}
 	while (!(options.role == Role::Serve ? serve() : request())) {
-		if (!options.reconnect || now() - began > kAgain || isDeviceGone())
+		if (!options.reconnect || now() - began > kAgain || deviceGone.rung())
 			return false;
 		if (state() != VIP_STATE_IDLE)
 			wrong("the VI is %s after connecting failed", text(state()));

@@ -104,16 +104,12 @@ class Side
 
 	const Options &options;
 	Bell &signal; // rung by SIGUSR1
-	Bell lost;    // rung by the error handler
+	Bell lost, deviceGone; // rung by the error handler
 	VIP_VI_HANDLE vi = nullptr;
 	VIP_CQ_HANDLE cq = nullptr; // of both queues; only for traffic
 	Room room;
 	unsigned number = 0;  // 0 or 1: this side's number
 	uint32_t largest = 0; // bytes of a body
-	bool isDeviceGone() const
-	{
-		return deviceGone_;
-	}
 
       private:
 	struct Caller {
@@ -136,7 +132,7 @@ class Side
 	long files_ = 0; // files open before the NIC was opened
 	unsigned receivesOut_ = 0, sendsOut_ = 0;
 	bool flushedTold_ = false;
-	std::atomic<bool> leaving_{false}, deviceGone_{false};
+	std::atomic<bool> leaving_{false};
 	std::atomic<unsigned> connections_{0}; // begun, and one before
 	std::deque<Caller> callers_;
 	std::mutex tellingLock_; // held while a connection begins and while the program is told of an end

@@ -330,7 +330,8 @@ void Traffic::step()
 	VIP_RETURN code = VipCQWait(side_.cq, kNap, &vi, &isReceive);
 	for (; code == VIP_SUCCESS; code = VipCQDone(side_.cq, &vi, &isReceive))
 		isReceive ? receiveTaken(side_.take(true, true)) : sendTaken(side_.take(false, true));
-	bool isGone = broken_ && code == VIP_ERROR_RESOURCE; // the device: all that was posted has come back before
+	// Of a device that is gone, when all that was posted has come back. The handler may be called later than that.
+	bool isGone = broken_ && code == VIP_ERROR_RESOURCE && side_.deviceGone.wait(kPatience);
 	if (code != VIP_TIMEOUT && code != VIP_NOT_DONE && !isGone)
 		wrong("VipCQWait: %s", text(code));
 }

@@ -234,7 +234,7 @@ void connect_two(const char *first, const char *second, const std::function<void
 	for (VIP_NIC_HANDLE nic : nics)
 		EXPECT_EQ(VipCloseNic(nic), VIP_SUCCESS);
 	EXPECT_EQ(fake_live_total(), 0);
-	EXPECT_TRUE(fake_take_misuse().empty());
+	EXPECT_EQ(fake_take_misuse(), std::vector<std::string>());
 }
 
 // Both logs name a cause.

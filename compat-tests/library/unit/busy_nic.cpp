@@ -209,8 +209,9 @@ class ManyBacklogs : public BusyNic
 	void take()
 	{
 		EXPECT_EQ(fake_progress(1), 1);
-		const VIP_VI_HANDLE vi = cq_done(cq).vi;
-		EXPECT_TRUE(vi);
+		const auto [code, vi, is_receive] = cq_done(cq);
+		EXPECT_EQ(code, VIP_SUCCESS);
+		EXPECT_FALSE(is_receive);
 		for (size_t i = 0; i < VIS; i++)
 			if (senders[i].from == vi) {
 				EXPECT_EQ(send_done(vi), (Taken{VIP_SUCCESS, at(EACH * i + senders[i].done++)}));
@@ -285,7 +286,7 @@ TEST_F(ManyBacklogs, RoomThatOnlySendsMayUseIsUsedAtOnce)
 		[this] {
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), ROOM - FOR_RECEIVES);
 			EXPECT_EQ(fake_progress(1), 1);
-			EXPECT_EQ(cq_done(cq).vi, a.handle);
+			EXPECT_EQ(cq_done(cq), (CqEntry{VIP_SUCCESS, a.handle, VIP_FALSE}));
 			EXPECT_EQ(fake_posted(a.qp, FAKE_SEND), ROOM - FOR_RECEIVES);
 		},
 		calling));

@@ -58,7 +58,7 @@ Child child_opens(
 		}
 		end();
 		EXPECT_EQ(fake_live_total(), 0);
-		EXPECT_TRUE(fake_take_misuse().empty());
+		EXPECT_EQ(fake_take_misuse(), std::vector<std::string>());
 	});
 }
 

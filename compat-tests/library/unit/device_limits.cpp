@@ -100,7 +100,7 @@ TEST_F(DeviceLimits, ManyVisOnASmallCqTakeTurns)
 		})) << "after "
 		    << total << " receives none reached the device";
 		expect_sent(senders[i], posted_send(senders[i], 900, {{memory.data(100), 4}}));
-		ASSERT_EQ(cq_wait(cq).vi, receivers[i].handle);
+		ASSERT_EQ(cq_wait(cq), (CqEntry{VIP_SUCCESS, receivers[i].handle, VIP_TRUE}));
 		expect_received(receivers[i], at(i * EACH + received[i]++));
 	}
 	for (size_t i = 0; i < VIS; i++)

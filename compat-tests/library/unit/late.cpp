@@ -52,10 +52,12 @@ int __wrap_epoll_wait(int epoll_fd, epoll_event *events, int most, int msec)
 	agents_asleep += sleeps_on;
 	const int count = __real_epoll_wait(epoll_fd, events, most, sleeps_on ? -1 : msec), error = errno;
 	agents_asleep -= sleeps_on;
-	agents_held += is_held_here;
-	while (is_held_here && holds_agents)
-		nanosleep(&look, nullptr);
-	agents_held -= is_held_here;
+	if (is_held_here && holds_agents) {
+		agents_held++;
+		while (holds_agents)
+			nanosleep(&look, nullptr);
+		agents_held--;
+	}
 	errno = error;
 	return count;
 }

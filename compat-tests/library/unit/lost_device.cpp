@@ -62,7 +62,7 @@ TEST_P(LostDevice, EndsEveryWaitAndCanBeOpenedAgain)
 	lose();
 	EXPECT_EQ(receives.get(), (Taken{VIP_DESCRIPTOR_ERROR, r}));
 	EXPECT_EQ(sends.get(), (Taken{VIP_DESCRIPTOR_ERROR, s}));
-	EXPECT_EQ(in_cq.get().vi, x.handle);
+	EXPECT_EQ(in_cq.get(), (CqEntry{VIP_SUCCESS, x.handle, VIP_TRUE}));
 	for (auto *each : {&in_empty, &unposted, &idles, &listens, &asks})
 		EXPECT_EQ(each->get(), VIP_ERROR_RESOURCE);
 	expect_received(x, of_cq, VIP_STATUS_DESC_FLUSHED_ERROR);

@@ -130,6 +130,11 @@ char *Memory::data(size_t offset)
 	return static_cast<char *>(base) + DESCRIPTORS * STRIDE + offset;
 }
 
+void PrintTo(const CqEntry &entry, std::ostream *out)
+{
+	*out << result_name(entry.code) << ", VI " << entry.vi << (entry.is_receive ? ", receive" : ", send");
+}
+
 CqEntry cq_wait(VIP_CQ_HANDLE cq, VIP_ULONG ms)
 {
 	CqEntry entry{};
@@ -151,12 +156,17 @@ void PrintTo(const Taken &taken, std::ostream *out)
 	*out << result_name(taken.code) << " and descriptor " << taken.descriptor;
 }
 
+// Of a handle that is wrong nothing is told.
 template <class Call> static Taken take(const Call &call)
 {
-	VIP_DESCRIPTOR *descriptor = nullptr;
+	static VIP_DESCRIPTOR untold;
+	VIP_DESCRIPTOR *descriptor = &untold;
 	const VIP_RETURN code = call(&descriptor);
 
-	return {code, descriptor};
+	if (descriptor != &untold)
+		return {code, descriptor};
+	EXPECT_EQ(code, VIP_INVALID_PARAMETER) << "and no descriptor is told, nor NULL";
+	return {code, nullptr};
 }
 
 Taken send_done(VIP_VI_HANDLE vi)

@@ -63,12 +63,20 @@ TEST_F(PeerRequests, EndAtTheirTimeThoughNoThreadWaits)
 		EXPECT_TRUE(ends(b)) << "who asks has not confirmed";
 		EXPECT_EQ(other.next(), Line::END);
 	}
-	Gate door("b");
-	ASSERT_EQ(ask(a, "a", "b", 200), VIP_SUCCESS);
-	Line other = door.accept();
-	ASSERT_EQ(other.next(), MESSAGE_PEER_REQUEST);
-	EXPECT_TRUE(other.say(MESSAGE_HERE));
-	EXPECT_TRUE(ends(a)) << "who is asked has not answered";
+	{
+		Gate door("b");
+		ASSERT_EQ(ask(a, "a", "b", 200), VIP_SUCCESS);
+		Line other = door.accept();
+		ASSERT_EQ(other.next(), MESSAGE_PEER_REQUEST);
+		EXPECT_TRUE(other.say(MESSAGE_HERE));
+		EXPECT_TRUE(ends(a)) << "who is asked has not answered";
+	}
+	{
+		Line other = accepted(300);
+		EXPECT_EQ(outcome(b), VIP_TIMEOUT) << "the same with a thread that waits";
+		EXPECT_EQ(other.next(), Line::END);
+	}
+	expect_works();
 }
 
 TEST_F(PeerRequests, WhoWaitsForOneMayStillBeConnectedInTheMeantime)

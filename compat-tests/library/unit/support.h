@@ -91,7 +91,12 @@ struct CqEntry {
 	VIP_RETURN code;
 	VIP_VI_HANDLE vi;
 	VIP_BOOLEAN is_receive;
+	bool operator==(const CqEntry &other) const
+	{
+		return code == other.code && vi == other.vi && is_receive == other.is_receive;
+	}
 };
+void PrintTo(const CqEntry &entry, std::ostream *out);
 CqEntry cq_wait(VIP_CQ_HANDLE cq, VIP_ULONG ms = PATIENCE);
 CqEntry cq_done(VIP_CQ_HANDLE cq);
 

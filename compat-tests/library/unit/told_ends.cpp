@@ -165,7 +165,7 @@ TEST_F(OtherUser, IsRefusedConnectionsWithWordsAndCostsNoTime)
 
 TEST_F(OtherUser, IsToldWhyItCannotConnectAndSend)
 {
-	Child child = passing_child({{"VIPL_GRACE_MSEC", "1000"}}, [&] {
+	Child child = passing_child({{"VIPL_GRACE_MSEC", "3000"}}, [&] {
 		open();
 		make_pair();
 		Vi x = make_vi(), y = make_vi();

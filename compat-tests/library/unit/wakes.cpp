@@ -61,7 +61,7 @@ TEST_F(WakeUpsBefore516, AreAskedForAgainForTheNotifierAlsoWhileTheProgramPolls)
 		ASSERT_EQ(VipCQNotify(cq, nullptr, [](VIP_PVOID, VIP_NIC_HANDLE, VIP_VI_HANDLE, VIP_BOOLEAN) {}), VIP_SUCCESS);
 		for (int i = 0; i < 3; i++) {
 			const auto polls_until_asked = [&] {
-				recv_done(b).code;
+				recv_done(b);
 				return hostile_peer_is_to_wake(of_a.get());
 			};
 
@@ -112,10 +112,10 @@ TEST_F(ScarceMemory, ATimerTicksThatIsSetWhileTheAgentStopsIt)
 	open("via_lo");
 	make_pair();
 	Vi polled = make_vi();
-	recv_done(polled).code;
+	recv_done(polled);
 	stops_held = true;
 	EXPECT_TRUE(eventually([] { return in_stops > 0; }));
-	recv_done(polled).code;
+	recv_done(polled);
 	stops_held = false;
 	for (size_t i = 0; i < 3; i++) {
 		const VIP_DESCRIPTOR *r = posted_receive(b, i, {{memory.data(), 64}});
