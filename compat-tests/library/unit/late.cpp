@@ -131,6 +131,12 @@ class Late : public Conversation
 			return agents_held > 0;
 		}));
 	}
+	void answer_while_held(Line &line)
+	{
+		hold_agent();
+		EXPECT_TRUE(line.say(MESSAGE_HERE));
+		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	}
 	void be_late(int msec = LONG_MSEC)
 	{
 		clock_jump(msec);
@@ -193,9 +199,7 @@ TEST_P(Late, ARequesterHearsTheAnswerThatCameInItsTime)
 		Line line = gate.accept();
 
 		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-		hold_agent();
-		EXPECT_TRUE(line.say(MESSAGE_HERE));
-		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+		answer_while_held(line);
 		be_late();
 		expect_accepted(line, requested);
 		EXPECT_EQ(VipDisconnect(a), VIP_SUCCESS);
@@ -211,9 +215,7 @@ TEST_P(Late, AThreadWhoseTimeIsOverHearsTheAnswerThatCameInIt)
 	Line line = gate.accept();
 
 	ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-	hold_agent();
-	EXPECT_TRUE(line.say(MESSAGE_HERE));
-	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	answer_while_held(line);
 	const bool is_in_time = std::chrono::steady_clock::now() < end;
 	const VIP_RETURN rc = requested.get();
 	EXPECT_TRUE(rc == VIP_SUCCESS || !is_in_time) << testing::PrintToString(rc);
@@ -228,9 +230,7 @@ TEST_P(Late, APeerHearsTheAnswerThatCameInItsTime)
 	ASSERT_EQ(VipConnectPeerRequest(a, own.get(), other.get(), LONG_MSEC / 2), VIP_SUCCESS);
 	Line line = gate.accept();
 	ASSERT_EQ(line.next(), MESSAGE_PEER_REQUEST);
-	hold_agent();
-	EXPECT_TRUE(line.say(MESSAGE_HERE));
-	EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+	answer_while_held(line);
 	be_late();
 	EXPECT_EQ(line.next(), MESSAGE_CONFIRM);
 	EXPECT_EQ(VipConnectPeerWait(a, &attributes), VIP_SUCCESS);
@@ -409,9 +409,7 @@ TEST_P(Late, ARequesterWhoseConfirmationIsTooLateAsksAgain)
 	{
 		Line line = gate.accept();
 		ASSERT_EQ(line.next(), MESSAGE_REQUEST);
-		hold_agent();
-		EXPECT_TRUE(line.say(MESSAGE_HERE));
-		EXPECT_TRUE(line.say(spoken(MESSAGE_ACCEPT)));
+		answer_while_held(line);
 		line.reset();
 	}
 	be_late();
